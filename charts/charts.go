@@ -1,4 +1,4 @@
-// Package charts embeds what every cluster applies, so that the CLI renders exactly what is shipped.
+// Package charts embeds what every cluster applies, so that the service renders exactly what is shipped, and the CLI prints it.
 package charts
 
 import "embed"

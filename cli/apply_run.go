@@ -121,7 +121,7 @@ func (f storedFleet) ResourceTypes() ([]string, error) { return f.s.typeIDs(f.c.
 func (f storedFleet) Differing(ops []manifests.Operation) ([]manifests.Name, error) {
 	var names []manifests.Name
 	sent := f.requests(ops)
-	_, plan, err := f.s.requestPlan(f.c, f.conn, sent)
+	_, plan, err := f.s.requestPlan(f.c, f.conn, map[string]any{"operations": sent})
 	if slices.Contains([]string{"conflict", "not_found", "validation_error"}, apiclient.ErrorCode(err)) {
 		for _, op := range ops { // the fleet has changed: the whole change decides about them
 			names = append(names, manifests.Name{Kind: op.Kind.Kind, ID: op.ID})

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -153,6 +154,8 @@ type change struct {
 	unconfirmedInScripts bool
 	// planRequest is the body of the request for its plan; nil: its operations.
 	planRequest map[string]any
+	// rendered requests the objects of its plan; nil: none.
+	rendered *api.PlanRendering
 	// repeated: it creates a rollout whose name exists; the server compares the changes.
 	repeated bool
 	// request sends an action on a rollout or a freeze, with the plan's hash if that is not empty; nil: the operations, as a batch.
@@ -169,10 +172,14 @@ func (ch change) plan(s *session, c *cli.Context, conn client) (json.RawMessage,
 	if err != nil {
 		return nil, api.Plan{}, err
 	}
+	request := map[string]any{"operations": ops}
 	if ch.planRequest != nil {
-		return s.sendPlanRequest(c, conn, ch.planRequest)
+		request = maps.Clone(ch.planRequest)
 	}
-	document, plan, err := s.requestPlan(c, conn, ops)
+	if ch.rendered != nil {
+		request["rendered"] = ch.rendered
+	}
+	document, plan, err := s.requestPlan(c, conn, request)
 	return document, plan, ch.explain(conn, ops, err)
 }
 

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/url"
@@ -15,9 +16,9 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/bootstrap"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/resourceset"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/internal/resourceset"
 )
 
 // bootstrapper prints the manifests with which a cluster joins the fleet.
@@ -118,13 +119,21 @@ func (s bootstrapper) bootstrap(c *cli.Context, cluster string) error {
 		return err
 	}
 	for _, of := range types {
-		made, err := objectsOfType(charts.Manifests, of)
+		made, err := resourceset.ForType(charts.Manifests, namespaces.inputs.name, of.ID, charts.Receipt+of.Template)
 		if err != nil {
 			return err
 		}
 		shipped = append(shipped, made...)
 	}
-	return s.printObjects(c, via.Manifests(shipped))
+	var objects []json.RawMessage
+	for _, obj := range via.Manifests(shipped) {
+		raw, err := json.Marshal(obj)
+		if err != nil {
+			return err
+		}
+		objects = append(objects, raw)
+	}
+	return s.printObjects(c, objects)
 }
 
 // printChartValues prints values of the chart flux-resourceset-cluster.

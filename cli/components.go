@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/flux-resourceset/flux-resourceset/charts"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/input"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
@@ -52,8 +51,7 @@ var components = documentKind{
 		word: "component", removed: "it, and its patches are deleted", unconfirmedInScripts: true,
 		overrides: assignmentSettings, assigned: slices.Concat(componentSettings, hiddenFields(assignmentSettings[1:])), values: true,
 		inputs: inputType{
-			name:     "platform-components",
-			template: charts.ResourceSet("platform-components"),
+			name: "platform-components",
 			view: render.View{
 				Header: []string{"ID", "ENABLED", "TYPE", "VERSION", "TAG", "PATH", "PATCHES", "SOURCE", "DEPENDENCIES"},
 				Narrow: 7,

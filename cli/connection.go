@@ -77,8 +77,8 @@ func (l *connection) client(c *cli.Context) (client, error) {
 
 // authorize sets the token, which is read on the first use: a command that prints one may prompt for a password.
 func (l *connection) authorize(ctx context.Context, req *http.Request) error {
-	// A plan changes nothing, and the server accepts the token for reads. Reading tokens needs the token for changes.
-	reads := req.Method == http.MethodGet || req.Method == http.MethodHead || strings.HasSuffix(req.URL.Path, "/plan")
+	// A plan and a rendering change nothing, and the server accepts the token for reads. Reading tokens needs the token for changes.
+	reads := req.Method == http.MethodGet || req.Method == http.MethodHead || strings.HasSuffix(req.URL.Path, "/plan") || strings.HasSuffix(req.URL.Path, "/render")
 	if err := l.historyError(); err != nil && !reads {
 		return err
 	}

@@ -64,7 +64,7 @@ func (a *applyRun) diff(conn client) ([]manifests.Diff, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, plan, err := a.s.requestPlan(a.c, conn, ops)
+	_, plan, err := a.s.requestPlan(a.c, conn, map[string]any{"operations": ops})
 	if err != nil {
 		return nil, describeLocations(ops, err, a.describe)
 	}

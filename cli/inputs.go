@@ -14,9 +14,7 @@ import (
 // inputType is one of the lists that a cluster's Flux polls.
 type inputType struct {
 	name string
-	// template is the shipped ResourceSet that renders them on clusters; empty for resource types.
-	template string
-	view     render.View
+	view render.View
 }
 
 // inputTypes returns all lists in the order of the kinds.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flux-resourceset/flux-resourceset/charts"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
@@ -35,7 +36,7 @@ func TestKindsComplete(t *testing.T) {
 			}
 			continue
 		}
-		if n.inputs.template == "" { // the template of a resource type is in the fleet
+		if charts.ResourceSet(n.inputs.name) == "" { // the template of a resource type is in the fleet
 			t.Errorf("%s has no template", n.name)
 		}
 		if !flags[n.name] || !slices.Contains(clusters.view.Header, strings.ToUpper(n.name)+"S") {

@@ -3,7 +3,6 @@ package cli
 import (
 	"strconv"
 
-	"github.com/flux-resourceset/flux-resourceset/charts"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/input"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -28,8 +27,7 @@ var namespaces = documentKind{
 	assignable: &assignable{
 		word: "namespace", removed: "the namespace with everything in it, unless its deletion policy is orphan", unconfirmedInScripts: true,
 		inputs: inputType{
-			name:     "namespaces",
-			template: charts.ResourceSet("namespaces"),
+			name: "namespaces",
 			view: render.View{
 				Header: []string{"ID", "DELETION", "LABELS", "ANNOTATIONS"},
 				Narrow: 3,

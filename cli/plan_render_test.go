@@ -4,10 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -155,40 +151,5 @@ func TestRenderedPlanComesTrue(t *testing.T) {
 	}
 	if nothing != 3 {
 		t.Errorf("%d changes of which nothing comes", nothing)
-	}
-}
-
-// TestRenderedPlanOfChangingFleet: a plan and its objects are of one revision, so that a change by another client is not part of
-// its effect.
-func TestRenderedPlanOfChangingFleet(t *testing.T) {
-	t.Parallel()
-	at, err := url.Parse(realServer(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	variables := map[string]string{"FLUX_API_URL": at.String(), "FLUX_API_TOKEN": "write-token"}
-	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(at) }}
-	n := 0
-	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, "/api/v2/flux/") {
-			n++
-			got := run(t, cli.Env{}, variables, "component", "set", "podinfo", "--cluster", "demo-cluster-01", "--set", fmt.Sprint("replicaCount=", 10+n))
-			if got.code != 0 {
-				t.Error(got.stderr)
-			}
-		}
-		proxy.ServeHTTP(w, r)
-	}))
-	t.Cleanup(srv.Close)
-	through := maps.Clone(variables)
-	through["FLUX_API_URL"] = srv.URL
-	args := []string{"component", "set", "podinfo", "--cluster", "demo-cluster-01", "--set", "ui.color=red", "--plan"}
-	got := run(t, cli.Env{}, through, append(args, "--rendered")...)
-	if got.code != 3 || got.stdout != "" || !strings.Contains(got.stderr, "plan again") {
-		t.Error(got)
-	}
-	// Without --rendered the plan has no objects.
-	if got := run(t, cli.Env{}, through, append(args, "-o", "table")...); got.code != 1 || n != 2 || strings.Contains(got.stdout, "no object") {
-		t.Error(n, got)
 	}
 }

@@ -1,22 +1,19 @@
 package cli
 
 import (
-	"cmp"
+	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
-	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/flux-resourceset/flux-resourceset/charts"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/resourceset"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// renderer renders ResourceSets as Flux Operator does, without a cluster.
+// renderer shows the objects that the server renders.
 type renderer struct{ *session }
 
 func (s renderer) renderCommand() *cli.Command {
@@ -24,9 +21,10 @@ func (s renderer) renderCommand() *cli.Command {
 		Name:      "render",
 		Usage:     "Show the Kubernetes objects that a cluster would end up with",
 		ArgsUsage: "CLUSTER",
-		Description: "The cluster's inputs are read from the API and rendered here, with the ResourceSets that are shipped and the\n" +
-			"templates of the resource types, or with your own, without access to a cluster. A file may contain several ResourceSets, and the ResourceSetInputProviders whose\n" +
-			"defaultValues they use, so the output of bootstrap can be rendered. CLUSTER is an id or a DNS name.\n\n" +
+		Description: "The server renders the cluster's inputs with the ResourceSets that are shipped and the templates of the resource\n" +
+			"types, or with your own, without access to a cluster. A file may contain several ResourceSets, and the\n" +
+			"ResourceSetInputProviders whose defaultValues they use, so the output of bootstrap can be rendered. CLUSTER is an id\n" +
+			"or a DNS name. It needs the right to plan. Without a server: inputs CLUSTER --static and flux-operator build rset.\n\n" +
 			args.ExampleText(
 				"render demo-cluster-01",
 				"render demo-cluster-01 --type namespaces",
@@ -47,146 +45,86 @@ func (s renderer) render(c *cli.Context, cluster string) error {
 	if err != nil {
 		return err
 	}
-	if t := c.String("type"); t != "" {
-		if _, err := s.inputType(c, conn, t); err != nil {
+	list := c.String("type")
+	if list != "" {
+		if _, err := s.inputType(c, conn, list); err != nil {
 			return err
 		}
 	}
-	sets, err := s.resourceSets(c, conn, c.String("file"), c.String("type"))
+	sets, err := s.resourceSets(c.String("file"))
 	if err != nil {
 		return err
 	}
-	dns, err := s.dnsOf(c, conn, cluster)
-	if err != nil {
+	made, err := receiveAs[api.Rendering](conn.Render(c.Context, nil, api.RenderRequest{Cluster: cluster, Type: list, ResourceSets: sets}))
+	switch {
+	case err != nil:
 		return err
+	case len(made.ResourceSets) == 0 && sets == "":
+		return fmt.Errorf("the resource type %q has no template: pass a ResourceSet with -f", list)
 	}
-	poll := pollOnce(func(name string) ([]resourceset.Input, error) {
-		t, err := s.inputType(c, conn, name)
-		if err != nil {
-			return nil, fmt.Errorf("inputsFrom %q: %w", name, err)
+	var objects []json.RawMessage
+	for _, set := range made.ResourceSets {
+		if set.Error != "" {
+			return errors.New(set.Error)
 		}
-		body, err := receiveAs[struct{ Inputs []resourceset.Input }](conn.PollResources(c.Context, dns, t.name, nil))
-		return body.Inputs, err
-	})
-	var objects []resourceset.Object
-	for _, set := range sets {
-		if t := c.String("type"); t != "" && !slices.Contains(set.Sources(), t) {
-			continue
-		}
-		made, err := set.Render(poll)
-		if err != nil {
-			return err
-		}
-		objects = append(objects, made...)
+		objects = append(objects, set.Objects...)
 	}
 	return s.printObjects(c, objects)
 }
 
-// pollOnce caches polls by the name of the provider.
-func pollOnce(poll func(name string) ([]resourceset.Input, error)) func(name string) ([]resourceset.Input, error) {
-	known := map[string][]resourceset.Input{}
-	return func(name string) ([]resourceset.Input, error) {
-		if inputs, ok := known[name]; ok {
-			return inputs, nil
-		}
-		inputs, err := poll(name)
-		known[name] = inputs
-		return inputs, err
-	}
-}
-
-// resourceSets returns the ResourceSets of a file, or the shipped ones and those of the resource types; only must be among them.
-func (s renderer) resourceSets(c *cli.Context, conn client, file, only string) ([]resourceset.Set, error) {
-	var (
-		text []byte
-		err  error
-	)
+// resourceSets returns the text of a file with ResourceSets; empty without a file.
+func (s *session) resourceSets(file string) (string, error) {
 	if file == "" {
-		text, err = s.shippedSets(c, conn, only)
-	} else {
-		text, err = s.environment().Input(file)
+		return "", nil
 	}
-	if err != nil {
-		return nil, err
+	text, err := s.environment().Input(file)
+	if err == nil && len(text) == 0 {
+		err = fmt.Errorf("%s is empty", file)
 	}
-	sets, err := resourceset.Read(string(text))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", cmp.Or(file, "the shipped ResourceSets"), err)
-	}
-	if len(sets) == 0 {
-		return nil, fmt.Errorf("%s: there is no %s in it", file, resourceset.Kind)
-	}
-	for _, set := range sets {
-		if err := set.Check(); err != nil {
-			return nil, err
-		}
-	}
-	return sets, nil
-}
-
-// shippedSets returns the ResourceSets of clusters with the shipped templates.
-func (s renderer) shippedSets(c *cli.Context, conn client, only string) ([]byte, error) {
-	types, err := s.typesOf(c.Context, conn)
-	if err != nil {
-		return nil, err
-	}
-	var texts []string
-	for _, t := range inputTypes() {
-		texts = append(texts, t.template)
-	}
-	for _, of := range types {
-		switch {
-		case of.Template != "":
-			objects, err := objectsOfType(namespaces.inputs.template, of)
-			if err != nil {
-				return nil, err
-			}
-			text, err := resourceset.FormatYAML(objects)
-			if err != nil {
-				return nil, err
-			}
-			texts = append(texts, text)
-		case of.ID == only:
-			return nil, fmt.Errorf("the resource type %q has no template: pass a ResourceSet with -f", of.ID)
-		}
-	}
-	return []byte(strings.Join(texts, "\n---\n")), nil
-}
-
-// objectsOfType returns the objects of a resource type, made from the shipped manifests of namespaces.
-func objectsOfType(shipped string, of api.ResourceType) ([]resourceset.Object, error) {
-	return resourceset.ForType(shipped, namespaces.inputs.name, of.ID, charts.Receipt+of.Template)
+	return string(text), err
 }
 
 // printObjects writes Kubernetes objects as YAML documents for kubectl, or in the format of -o.
-func (s *session) printObjects(c *cli.Context, objects []resourceset.Object) error {
+func (s *session) printObjects(c *cli.Context, objects []json.RawMessage) error {
 	format, err := s.format(c)
 	if err != nil {
 		return err
 	}
 	if !c.IsSet("output") || format == "yaml" {
-		text, err := resourceset.FormatYAML(objects)
-		if err != nil {
-			return err
+		for _, obj := range objects {
+			text, err := render.YAML(obj)
+			if err != nil {
+				return err
+			}
+			if _, err := fmt.Fprintf(s.env.Stdout, "---\n%s", text); err != nil {
+				return err
+			}
 		}
-		_, err = io.WriteString(s.env.Stdout, text)
-		return err
+		return nil
+	}
+	named := func(cells func(kind, namespace, name string)) error {
+		for _, raw := range objects {
+			var obj struct {
+				Kind     string
+				Metadata struct{ Namespace, Name string }
+			}
+			if err := json.Unmarshal(raw, &obj); err != nil {
+				return err
+			}
+			cells(obj.Kind, obj.Metadata.Namespace, obj.Metadata.Name)
+		}
+		return nil
 	}
 	return s.printAs(c, format, render.Output{
-		Document: resourceset.Object{"apiVersion": "v1", "kind": "List", "items": append([]resourceset.Object{}, objects...)},
+		Document: map[string]any{"apiVersion": "v1", "kind": "List", "items": append([]json.RawMessage{}, objects...)},
 		Tables: func() ([]render.Table, error) {
 			t := render.Table{Header: []string{"KIND", "NAMESPACE", "NAME"}}
-			for _, obj := range objects {
-				t.Rows = append(t.Rows, []string{resourceset.Text(obj, "kind"), resourceset.Text(obj, "metadata", "namespace"), resourceset.Text(obj, "metadata", "name")})
-			}
-			return []render.Table{t}, nil
+			err := named(func(kind, namespace, name string) { t.Rows = append(t.Rows, []string{kind, namespace, name}) })
+			return []render.Table{t}, err
 		},
-		Names: func() ([]string, error) {
-			names := make([]string, len(objects))
-			for i, obj := range objects {
-				names[i] = strings.ToLower(resourceset.Text(obj, "kind")) + "/" + resourceset.Text(obj, "metadata", "name")
-			}
-			return names, nil
+		Names: func() (names []string, err error) {
+			err = named(func(kind, _, name string) { names = append(names, strings.ToLower(kind)+"/"+name) })
+			return names, err
 		},
 	})
 }

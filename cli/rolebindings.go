@@ -4,7 +4,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/flux-resourceset/flux-resourceset/charts"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -35,8 +34,7 @@ var roleBindings = documentKind{
 	assignable: &assignable{
 		word: "role binding", removed: "the rights that it grants",
 		inputs: inputType{
-			name:     "rolebindings",
-			template: charts.ResourceSet("rolebindings"),
+			name: "rolebindings",
 			view: render.View{
 				Header: []string{"ID", "ROLE", "SUBJECTS"},
 				Narrow: 3,

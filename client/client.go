@@ -112,7 +112,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	return rawclient.NewClientWithResponses(base.String(), rawclient.WithHTTPClient(&transport{
 		cfg:  cfg,
-		plan: strings.TrimSuffix(base.Path, "/") + "/plan",
+		base: strings.TrimSuffix(base.Path, "/"),
 		client: &http.Client{
 			Transport: cfg.Transport,
 			// A redirected write would become a GET, and the token might go somewhere else.

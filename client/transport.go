@@ -25,7 +25,7 @@ var _ rawclient.HttpRequestDoer = (*transport)(nil)
 // decoding.
 type transport struct {
 	cfg    Config
-	plan   string // path of the plan operation
+	base   string // path of the server
 	client *http.Client
 }
 
@@ -107,9 +107,9 @@ func (c *transport) retryReplaced(req *http.Request, err error) bool {
 	return true
 }
 
-// isChange reports whether a request may change the fleet. Reads, plans and dry runs do not.
+// isChange reports whether a request may change the fleet. Reads, plans, renderings and dry runs do not.
 func (c *transport) isChange(req *http.Request) bool {
-	return !isRead(req.Method) && req.URL.Query().Get("dry_run") != "true" && req.URL.Path != c.plan
+	return !isRead(req.Method) && req.URL.Query().Get("dry_run") != "true" && req.URL.Path != c.base+"/plan" && req.URL.Path != c.base+"/render"
 }
 
 // connectionTrace records whether a call obtained a connection.

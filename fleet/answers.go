@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -39,6 +40,26 @@ func (s *State) answer(e *Effective, d *Document, list *descriptor) (*Answer, er
 	a.current.Store(s.id)
 	e.answers.store(s.kinds, list, a)
 	return a, nil
+}
+
+// Inputs returns the inputs of a cluster's list as polls have them: all, or those with some ids. It bypasses the cached answers, which
+// polls of another State need.
+func (s *State) Inputs(d *Document, endpoint string, only map[string]bool) ([]json.RawMessage, error) {
+	list := s.kinds.byEndpoint[endpoint]
+	if list == nil {
+		return nil, s.notFound(KindResourceType, endpoint)
+	}
+	inputs, _, err := s.resolveInputs(s.Effective(d), list, only)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]json.RawMessage, len(inputs))
+	for i, in := range inputs {
+		if out[i], _, err = withReceipt(in.value, d.incarnation()); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // answerWithReceipts encodes inputs with their receipts. If the receipts make the answer larger than Flux reads, it encodes

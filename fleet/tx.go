@@ -64,6 +64,9 @@ type Result struct {
 	filters      ClusterFilters
 }
 
+// Base returns the State before the commit.
+func (r Result) Base() *State { return r.base }
+
 // ClusterFilter selects the clusters of one filtered list of clusters. Management clusters provision from such lists: they
 // may delete a cluster that leaves one.
 type ClusterFilter struct {

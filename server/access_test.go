@@ -114,7 +114,7 @@ func rightsFor(method, path string) []string {
 		return []string{"admin"}
 	case method == http.MethodGet:
 		return []string{"read"}
-	case path == "/plan":
+	case path == "/plan", path == "/render":
 		return []string{"plan", "push_version", "revert", "write"}
 	}
 	rights := []string{"plan", "write"}

@@ -142,7 +142,7 @@ func accessOf(method, path string) access {
 		return tokens
 	case strings.HasPrefix(path, "/tokens"), strings.HasPrefix(path, "/access") && path != "/access/check", strings.HasPrefix(path, "/webhooks"):
 		return manage
-	case reads, path == "/plan", path == "/access/check":
+	case reads, path == "/plan", path == "/render", path == "/access/check":
 		return read
 	}
 	return change

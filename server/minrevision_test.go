@@ -22,6 +22,7 @@ func TestWritesHonorMinRevision(t *testing.T) {
 		{"DELETE", demoCluster + "/namespaces/seen", ""},
 		{"PATCH", demoCluster + "/patches/podinfo?field_manager=ci", `{"x":"1"}`},
 		{"POST", "/plan", `{"operations":[{"op":"delete","kind":"namespace","id":"seen"}]}`},
+		{"POST", "/render", `{"cluster":"demo-cluster-01"}`},
 		{"POST", "/batch", `{"operations":[{"op":"delete","kind":"namespace","id":"seen"}]}`},
 		{"POST", "/revisions/2/restore", ""},
 		{"POST", "/tokens", `{"name":"x","role":"read"}`},

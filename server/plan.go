@@ -45,6 +45,11 @@ func (s *Server) Plan(c echo.Context, p api.PlanParams) error {
 	if req.PlanHash != "" && req.PlanHash != plan.PlanHash {
 		return &fleet.Error{Code: fleet.CodeStale, Detail: "the effect differs from the plan with this plan_hash: make a new plan"}
 	}
+	if req.Rendered != nil {
+		if plan.Rendered, err = s.renderPlan(c, res, plan, *req.Rendered); err != nil {
+			return err
+		}
+	}
 	answer, err := response.Compress(plan, requestOf(c).job.Interrupted)
 	if err != nil {
 		return err

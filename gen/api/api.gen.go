@@ -62,6 +62,39 @@ func (e GetStatusParamsSort) Valid() bool {
 	}
 }
 
+// ResourceSets YAML documents: the ResourceSets that render the inputs, and the ResourceSetInputProviders whose `defaultValues` they use. Absent: the shipped ones, and one for each resource type with a template.
+//
+// Example:
+type ResourceSets = string
+
+// PlanRendering Compare the Kubernetes objects of the clusters before and after.
+type PlanRendering struct {
+	// Clusters Render at most so many clusters, at first one of each group.
+	//
+	// Example: 100
+	Clusters int `json:"clusters,omitempty"`
+
+	// ResourceSets YAML documents: the ResourceSets that render the inputs, and the ResourceSetInputProviders whose `defaultValues` they use. Absent: the shipped ones, and one for each resource type with a template.
+	//
+	// Example:
+	ResourceSets ResourceSets `json:"resource_sets,omitempty"`
+}
+
+// RenderedPlan The Kubernetes objects that differ. Only inputs that the change affects are rendered.
+type RenderedPlan struct {
+	Clusters []RenderedCluster `json:"clusters"`
+
+	// Left How many clusters with changed inputs are not in `clusters`: because of its limit, or of the limits of a request.
+	//
+	// Example: 0
+	Left int `json:"left"`
+
+	// Unread The changed lists that no ResourceSet reads.
+	//
+	// Example: []
+	Unread []string `json:"unread"`
+}
+
 // Access Grants rights on some clusters and documents to some identities.
 type Access struct {
 	// ID Example: team-web
@@ -2226,6 +2259,9 @@ type KnownVersion struct {
 	Reason string `json:"reason,omitempty"`
 }
 
+// KubernetesObject Example: {"apiVersion":"v1","kind":"Namespace","metadata":{"name":"team-web"}}
+type KubernetesObject = json.RawMessage
+
 // Labels Kubernetes labels, at most 64.
 //
 // Example: {"region":"eu","team":"platform"}
@@ -2867,6 +2903,30 @@ type NamespaceUpdate struct {
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
 }
 
+// ObjectChange defines model for ObjectChange.
+type ObjectChange struct {
+	// Action Example: update
+	Action string `json:"action"`
+
+	// APIVersion Example: v1
+	APIVersion string `json:"api_version"`
+
+	// Kind Example: Namespace
+	Kind string `json:"kind"`
+
+	// Namespace Example:
+	Namespace string `json:"namespace"`
+
+	// Name Example: team-web
+	Name string `json:"name"`
+
+	// After Example: {"apiVersion":"v1","kind":"Namespace","metadata":{"name":"team-web"}}
+	After KubernetesObject `json:"after,omitempty"`
+
+	// Before Example: {"apiVersion":"v1","kind":"Namespace","metadata":{"name":"team-web"}}
+	Before KubernetesObject `json:"before,omitempty"`
+}
+
 // Operation One operation of a batch. `create`, `update`, `patch`, `put` and `delete` take `kind`, `id` and `document` or `patch`;
 // `restore` takes `revision`, and `kind` and `id` for one document; `revert` does too, and `prefer`. The others work on
 // clusters: exactly one of `cluster_ids`, `selector`, `all` and `layers` says which.
@@ -3128,7 +3188,10 @@ type Plan struct {
 
 	// Pending The clusters that the change reaches when their pins end.
 	Pending []FrozenClusters `json:"pending,omitempty"`
-	Totals  PlanTotals       `json:"totals"`
+
+	// Rendered The Kubernetes objects that differ. Only inputs that the change affects are rendered.
+	Rendered *RenderedPlan `json:"rendered,omitempty"`
+	Totals   PlanTotals    `json:"totals"`
 }
 
 // PlanRequest Exactly one of `operations`, `rollout` and `freeze`.
@@ -3164,6 +3227,9 @@ type PlanRequest struct {
 	//
 	// Example: year-end
 	Freeze string `json:"freeze,omitempty"`
+
+	// Rendered Compare the Kubernetes objects of the clusters before and after.
+	Rendered *PlanRendering `json:"rendered,omitempty"`
 }
 
 // PlanTotals defines model for PlanTotals.
@@ -3638,6 +3704,60 @@ type Readiness struct {
 //
 // Example: 0fbb0b7c3b0f6f52
 type Receipt = string
+
+// RenderRequest defines model for RenderRequest.
+type RenderRequest struct {
+	// Cluster Id or DNS name.
+	//
+	// Example: demo-cluster-01
+	Cluster string `json:"cluster"`
+
+	// Type Only the ResourceSets that read this list: platform-components, namespaces, rolebindings, or a resource type.
+	//
+	// Example: namespaces
+	Type string `json:"type,omitempty"`
+
+	// ResourceSets YAML documents: the ResourceSets that render the inputs, and the ResourceSetInputProviders whose `defaultValues` they use. Absent: the shipped ones, and one for each resource type with a template.
+	//
+	// Example:
+	ResourceSets ResourceSets `json:"resource_sets,omitempty"`
+}
+
+// RenderedCluster defines model for RenderedCluster.
+type RenderedCluster struct {
+	// Cluster Example: demo-cluster-01
+	Cluster string `json:"cluster"`
+
+	// Objects Deleted objects first, then updated and created ones.
+	Objects []ObjectChange `json:"objects"`
+
+	// Error Why a ResourceSet fails on the cluster; `objects` is empty then.
+	//
+	// Example: ResourceSet "namespaces": input "team-web": map has no entry for key "owner"
+	Error string `json:"error,omitempty"`
+}
+
+// RenderedResourceSet defines model for RenderedResourceSet.
+type RenderedResourceSet struct {
+	// Name Example: namespaces
+	Name string `json:"name"`
+
+	// Namespace Example: flux-system
+	Namespace string `json:"namespace"`
+
+	// Objects In the order of the template.
+	Objects []KubernetesObject `json:"objects"`
+
+	// Error Why the ResourceSet renders no objects: Flux applies none of it then. Absent: it does.
+	//
+	// Example: ResourceSet "namespaces": input "team-web": map has no entry for key "owner"
+	Error string `json:"error,omitempty"`
+}
+
+// Rendering defines model for Rendering.
+type Rendering struct {
+	ResourceSets []RenderedResourceSet `json:"resource_sets"`
+}
 
 // Resource A definition of one of your resource types.
 type Resource struct {
@@ -7245,6 +7365,12 @@ type GetReadyParams struct {
 	For *string `form:"for,omitempty" json:"for,omitempty"`
 }
 
+// RenderParams defines parameters for Render.
+type RenderParams struct {
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
 // ListResourceTypesParams defines parameters for ListResourceTypes.
 type ListResourceTypesParams struct {
 	// Limit At most this many entries; without it, all.
@@ -8372,6 +8498,9 @@ type PushComponentVersionJSONRequestBody = PushedVersion
 
 // HoldComponentVersionJSONRequestBody defines body for HoldComponentVersion for application/json ContentType.
 type HoldComponentVersionJSONRequestBody = VersionHoldCreate
+
+// RenderJSONRequestBody defines body for Render for application/json ContentType.
+type RenderJSONRequestBody = RenderRequest
 
 // CreateResourceTypeJSONRequestBody defines body for CreateResourceType for application/json ContentType.
 type CreateResourceTypeJSONRequestBody = ResourceTypeCreate

@@ -983,7 +983,8 @@ type ClientInterface interface {
 	// (field by field) and removed; clusters with the same effect are grouped. `plan_hash` names this effect: a batch that is sent
 	// with it is only applied while its effect is still the same. With `rollout` in place of `operations`, it is the plan of
 	// an action on a rollout, `start` unless `action` names another. A stage that awaits approval, is frozen, or waits for a
-	// window has a plan too: `waiting` and `frozen` have the reasons.
+	// window has a plan too: `waiting` and `frozen` have the reasons. With `rendered`, the plan also has the Kubernetes objects
+	// that differ on the clusters.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -996,7 +997,8 @@ type ClientInterface interface {
 	// (field by field) and removed; clusters with the same effect are grouped. `plan_hash` names this effect: a batch that is sent
 	// with it is only applied while its effect is still the same. With `rollout` in place of `operations`, it is the plan of
 	// an action on a rollout, `start` unless `action` names another. A stage that awaits approval, is frozen, or waits for a
-	// window has a plan too: `waiting` and `frozen` have the reasons.
+	// window has a plan too: `waiting` and `frozen` have the reasons. With `rendered`, the plan also has the Kubernetes objects
+	// that differ on the clusters.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -1183,6 +1185,30 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /ready (the `GetReady` operationId).
 	GetReady(ctx context.Context, params *GetReadyParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RenderWithBody Render the Kubernetes objects of a cluster
+	//
+	// Changes nothing. Renders the inputs of a cluster as its Flux Operator would: with the shipped ResourceSets and the templates
+	// of the resource types, or with those in `resource_sets`, as before a change of a template. Values that only the cluster has,
+	// such as the settings in its providers and the Secrets of `values_from`, are unknown here. A template has a budget of steps
+	// and of text for each input, and a request has one for all of them and for the size of the objects (422).
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /render (the `Render` operationId).
+	RenderWithBody(ctx context.Context, params *RenderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// Render Render the Kubernetes objects of a cluster
+	//
+	// Changes nothing. Renders the inputs of a cluster as its Flux Operator would: with the shipped ResourceSets and the templates
+	// of the resource types, or with those in `resource_sets`, as before a change of a template. Values that only the cluster has,
+	// such as the settings in its providers and the Secrets of `values_from`, are unknown here. A template has a budget of steps
+	// and of text for each input, and a request has one for all of them and for the size of the objects (422).
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /render (the `Render` operationId).
+	Render(ctx context.Context, params *RenderParams, body RenderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListResourceTypes List resource types
 	//
@@ -3779,7 +3805,8 @@ func (c *Client) GetOpenAPIYAML(ctx context.Context, reqEditors ...RequestEditor
 // (field by field) and removed; clusters with the same effect are grouped. `plan_hash` names this effect: a batch that is sent
 // with it is only applied while its effect is still the same. With `rollout` in place of `operations`, it is the plan of
 // an action on a rollout, `start` unless `action` names another. A stage that awaits approval, is frozen, or waits for a
-// window has a plan too: `waiting` and `frozen` have the reasons.
+// window has a plan too: `waiting` and `frozen` have the reasons. With `rendered`, the plan also has the Kubernetes objects
+// that differ on the clusters.
 //
 // Takes any type of body and a specified content type.
 //
@@ -3802,7 +3829,8 @@ func (c *Client) PlanWithBody(ctx context.Context, params *PlanParams, contentTy
 // (field by field) and removed; clusters with the same effect are grouped. `plan_hash` names this effect: a batch that is sent
 // with it is only applied while its effect is still the same. With `rollout` in place of `operations`, it is the plan of
 // an action on a rollout, `start` unless `action` names another. A stage that awaits approval, is frozen, or waits for a
-// window has a plan too: `waiting` and `frozen` have the reasons.
+// window has a plan too: `waiting` and `frozen` have the reasons. With `rendered`, the plan also has the Kubernetes objects
+// that differ on the clusters.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4200,6 +4228,50 @@ func (c *Client) RefreshComponentVersions(ctx context.Context, id ID, params *Re
 // Corresponds with GET /ready (the `GetReady` operationId).
 func (c *Client) GetReady(ctx context.Context, params *GetReadyParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetReadyRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RenderWithBody Render the Kubernetes objects of a cluster
+//
+// Changes nothing. Renders the inputs of a cluster as its Flux Operator would: with the shipped ResourceSets and the templates
+// of the resource types, or with those in `resource_sets`, as before a change of a template. Values that only the cluster has,
+// such as the settings in its providers and the Secrets of `values_from`, are unknown here. A template has a budget of steps
+// and of text for each input, and a request has one for all of them and for the size of the objects (422).
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /render (the `Render` operationId).
+func (c *Client) RenderWithBody(ctx context.Context, params *RenderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRenderRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// Render Render the Kubernetes objects of a cluster
+//
+// Changes nothing. Renders the inputs of a cluster as its Flux Operator would: with the shipped ResourceSets and the templates
+// of the resource types, or with those in `resource_sets`, as before a change of a template. Values that only the cluster has,
+// such as the settings in its providers and the Secrets of `values_from`, are unknown here. A template has a budget of steps
+// and of text for each input, and a request has one for all of them and for the size of the objects (422).
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /render (the `Render` operationId).
+func (c *Client) Render(ctx context.Context, params *RenderParams, body RenderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRenderRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -15277,6 +15349,61 @@ func NewGetReadyRequest(server string, params *GetReadyParams) (*http.Request, e
 	return req, nil
 }
 
+// NewRenderRequest calls the generic Render builder with application/json body
+func NewRenderRequest(server string, params *RenderParams, body RenderJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRenderRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewRenderRequestWithBody constructs an http.Request for the Render method, with any body, and a specified content type
+func NewRenderRequestWithBody(server string, params *RenderParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/render")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XFleetMinRevision != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewListResourceTypesRequest constructs an http.Request for the ListResourceTypes method
 func NewListResourceTypesRequest(server string, params *ListResourceTypesParams) (*http.Request, error) {
 	var err error
@@ -22582,7 +22709,8 @@ type ClientWithResponsesInterface interface {
 	// (field by field) and removed; clusters with the same effect are grouped. `plan_hash` names this effect: a batch that is sent
 	// with it is only applied while its effect is still the same. With `rollout` in place of `operations`, it is the plan of
 	// an action on a rollout, `start` unless `action` names another. A stage that awaits approval, is frozen, or waits for a
-	// window has a plan too: `waiting` and `frozen` have the reasons.
+	// window has a plan too: `waiting` and `frozen` have the reasons. With `rendered`, the plan also has the Kubernetes objects
+	// that differ on the clusters.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -22595,7 +22723,8 @@ type ClientWithResponsesInterface interface {
 	// (field by field) and removed; clusters with the same effect are grouped. `plan_hash` names this effect: a batch that is sent
 	// with it is only applied while its effect is still the same. With `rollout` in place of `operations`, it is the plan of
 	// an action on a rollout, `start` unless `action` names another. A stage that awaits approval, is frozen, or waits for a
-	// window has a plan too: `waiting` and `frozen` have the reasons.
+	// window has a plan too: `waiting` and `frozen` have the reasons. With `rendered`, the plan also has the Kubernetes objects
+	// that differ on the clusters.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -22802,6 +22931,30 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /ready (the `GetReady` operationId).
 	GetReadyWithResponse(ctx context.Context, params *GetReadyParams, reqEditors ...RequestEditorFn) (*GetReadyResponse, error)
+
+	// RenderWithBodyWithResponse Render the Kubernetes objects of a cluster
+	//
+	// Changes nothing. Renders the inputs of a cluster as its Flux Operator would: with the shipped ResourceSets and the templates
+	// of the resource types, or with those in `resource_sets`, as before a change of a template. Values that only the cluster has,
+	// such as the settings in its providers and the Secrets of `values_from`, are unknown here. A template has a budget of steps
+	// and of text for each input, and a request has one for all of them and for the size of the objects (422).
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /render (the `Render` operationId).
+	RenderWithBodyWithResponse(ctx context.Context, params *RenderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RenderResponse, error)
+
+	// RenderWithResponse Render the Kubernetes objects of a cluster
+	//
+	// Changes nothing. Renders the inputs of a cluster as its Flux Operator would: with the shipped ResourceSets and the templates
+	// of the resource types, or with those in `resource_sets`, as before a change of a template. Values that only the cluster has,
+	// such as the settings in its providers and the Secrets of `values_from`, are unknown here. A template has a budget of steps
+	// and of text for each input, and a request has one for all of them and for the size of the objects (422).
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /render (the `Render` operationId).
+	RenderWithResponse(ctx context.Context, params *RenderParams, body RenderJSONRequestBody, reqEditors ...RequestEditorFn) (*RenderResponse, error)
 
 	// ListResourceTypesWithResponse List resource types
 	//
@@ -26344,6 +26497,37 @@ func (r GetReadyResponse) StatusCode() int {
 	return 0
 }
 
+// RenderResponse200Headers the declared response headers of an HTTP 200 response for Render
+type RenderResponse200Headers struct {
+	Warning        *string
+	XFleetRevision *int64
+}
+
+type RenderResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Rendering
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *RenderResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r RenderResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RenderResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
 // ListResourceTypesResponse200Headers the declared response headers of an HTTP 200 response for ListResourceTypes
 type ListResourceTypesResponse200Headers struct {
 	Age            *int
@@ -29817,7 +30001,8 @@ func (c *ClientWithResponses) GetOpenAPIYAMLWithResponse(ctx context.Context, re
 // (field by field) and removed; clusters with the same effect are grouped. `plan_hash` names this effect: a batch that is sent
 // with it is only applied while its effect is still the same. With `rollout` in place of `operations`, it is the plan of
 // an action on a rollout, `start` unless `action` names another. A stage that awaits approval, is frozen, or waits for a
-// window has a plan too: `waiting` and `frozen` have the reasons.
+// window has a plan too: `waiting` and `frozen` have the reasons. With `rendered`, the plan also has the Kubernetes objects
+// that differ on the clusters.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -29836,7 +30021,8 @@ func (c *ClientWithResponses) PlanWithBodyWithResponse(ctx context.Context, para
 // (field by field) and removed; clusters with the same effect are grouped. `plan_hash` names this effect: a batch that is sent
 // with it is only applied while its effect is still the same. With `rollout` in place of `operations`, it is the plan of
 // an action on a rollout, `start` unless `action` names another. A stage that awaits approval, is frozen, or waits for a
-// window has a plan too: `waiting` and `frozen` have the reasons.
+// window has a plan too: `waiting` and `frozen` have the reasons. With `rendered`, the plan also has the Kubernetes objects
+// that differ on the clusters.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -30174,6 +30360,42 @@ func (c *ClientWithResponses) GetReadyWithResponse(ctx context.Context, params *
 		return nil, err
 	}
 	return ParseGetReadyResponse(rsp)
+}
+
+// RenderWithBodyWithResponse Render the Kubernetes objects of a cluster
+//
+// Changes nothing. Renders the inputs of a cluster as its Flux Operator would: with the shipped ResourceSets and the templates
+// of the resource types, or with those in `resource_sets`, as before a change of a template. Values that only the cluster has,
+// such as the settings in its providers and the Secrets of `values_from`, are unknown here. A template has a budget of steps
+// and of text for each input, and a request has one for all of them and for the size of the objects (422).
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /render (the `Render` operationId).
+func (c *ClientWithResponses) RenderWithBodyWithResponse(ctx context.Context, params *RenderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RenderResponse, error) {
+	rsp, err := c.RenderWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRenderResponse(rsp)
+}
+
+// RenderWithResponse Render the Kubernetes objects of a cluster
+//
+// Changes nothing. Renders the inputs of a cluster as its Flux Operator would: with the shipped ResourceSets and the templates
+// of the resource types, or with those in `resource_sets`, as before a change of a template. Values that only the cluster has,
+// such as the settings in its providers and the Secrets of `values_from`, are unknown here. A template has a budget of steps
+// and of text for each input, and a request has one for all of them and for the size of the objects (422).
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /render (the `Render` operationId).
+func (c *ClientWithResponses) RenderWithResponse(ctx context.Context, params *RenderParams, body RenderJSONRequestBody, reqEditors ...RequestEditorFn) (*RenderResponse, error) {
+	rsp, err := c.Render(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRenderResponse(rsp)
 }
 
 // ListResourceTypesWithResponse List resource types
@@ -35937,6 +36159,52 @@ func ParseGetReadyResponse(rsp *http.Response) (*GetReadyResponse, error) {
 		}
 		response.JSON200 = &dest
 
+	}
+
+	return response, nil
+}
+
+// ParseRenderResponse parses an HTTP response from a RenderWithResponse call
+func ParseRenderResponse(rsp *http.Response) (*RenderResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RenderResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Rendering
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers RenderResponse200Headers
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
 	}
 
 	return response, nil

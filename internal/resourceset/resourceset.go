@@ -1,9 +1,19 @@
-// Package resourceset executes the templates of ResourceSets as Flux Operator does, without a cluster. Templates are
-// untrusted input, so each execution has a budget: a template that loops, recurses or grows its values without end fails
-// instead of exhausting a processor or the memory.
+// Package resourceset renders ResourceSets as Flux Operator does, without a cluster: from their manifests and the inputs of their
+// providers to Kubernetes objects. It refuses features that it does not support. Templates are untrusted input, so each execution
+// has a budget: a template that loops, recurses or grows its values without end fails instead of exhausting a processor or the
+// memory.
+//
+//	manifests ── Read ──> Set ── Sources: names of the providers
+//	                       │                    │ poll
+//	                       │                    v
+//	                       └── Render ── inputs with defaults, provider and numbers as in Flux
+//	                                            │ template, for each input
+//	                                            v
+//	         Rendered <── labels and common metadata ── Object
 //
 // Reading order: resourceset.go (Parse, Execute, and the calls that Parse adds for accounting), functions.go (the
-// functions and their costs).
+// functions and their costs), aliases.go and objects.go (objects in YAML), budget.go (of several executions), set.go, type_set.go
+// (the objects of a resource type from shipped ones).
 package resourceset
 
 import (
@@ -145,8 +155,8 @@ func (w *limitedWriter) Write(p []byte) (int, error) {
 	return w.to.Write(p)
 }
 
-// Documents splits a stream of YAML documents at the lines that start with ---.
-func Documents(text string) []string {
+// documents splits a stream of YAML documents at the lines that start with ---.
+func documents(text string) []string {
 	var docs []string
 	var doc strings.Builder
 	for line := range strings.Lines(text) {

@@ -124,3 +124,30 @@ func FuzzExecute(f *testing.F) {
 		}
 	})
 }
+
+// TestBudgetOfRequest: the executions of a request end with its budget, and when it is canceled, also where no template is executed.
+func TestBudgetOfRequest(t *testing.T) {
+	t.Parallel()
+	const head = "apiVersion: fluxcd.controlplane.io/v1\nkind: ResourceSet\nmetadata: {name: x}\nspec:\n  inputsFrom: [{name: namespaces}]\n"
+	poll := func(string) ([]resourceset.Input, error) {
+		return []resourceset.Input{{"id": []byte(`"a"`)}, {"id": []byte(`"b"`)}}, nil
+	}
+	sets, err := resourceset.Read(head + "  resourcesTemplate: '{apiVersion: v1, kind: ConfigMap, metadata: {name: << inputs.id >>}}'\n---\n" + head)
+	require.NoError(t, err)
+	for i, set := range sets {
+		made, err := set.Render(poll, &resourceset.Budget{Units: 10_000, Bytes: 10_000})
+		require.NoError(t, err)
+		require.Len(t, made, 2-2*i)
+		_, err = set.Render(poll, &resourceset.Budget{Units: 2000, Bytes: 10_000})
+		require.ErrorIs(t, err, resourceset.ErrSpent)
+		stopped := errors.New("stopped")
+		_, err = set.Render(poll, &resourceset.Budget{Units: 10_000, Bytes: 10_000, Stop: func() error { return stopped }})
+		require.ErrorIs(t, err, stopped)
+	}
+	_, err = sets[0].Render(poll, &resourceset.Budget{Units: 10_000, Bytes: 200})
+	require.ErrorIs(t, err, resourceset.ErrSpent)
+	sets, err = resourceset.Read(head + "  resourcesTemplate: \"" + strings.Repeat("x", 200_000) + "\"\n")
+	require.NoError(t, err)
+	_, err = sets[0].Render(poll, &resourceset.Budget{Units: 10_000, Bytes: 10_000})
+	require.ErrorContains(t, err, "larger than 128 KiB")
+}

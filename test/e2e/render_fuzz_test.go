@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestRenderMatchesOperator holds flux-resourceset-cli render against the operator's own offline build, on inputs of
+// TestRenderMatchesOperator holds the objects of POST /render against the operator's own offline build, on inputs of
 // every shape that the API can answer: the same objects, in the same order, none missing and none besides.
 // RENDER_INPUTS is the number of inputs of each resource type, RENDER_SEED the seed.
 func TestRenderMatchesOperator(t *testing.T) {

@@ -4,23 +4,21 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/flux-resourceset/flux-resourceset/internal/resourceset"
 	"sigs.k8s.io/yaml"
 )
 
-// renderers are the two programs that render a ResourceSet without a cluster. The operator's is under the AGPL: it
-// runs as a program of its own, and none of its code is linked.
+// renderers render a ResourceSet without a cluster: the operator's program, and the code of POST /render. The operator's is under the
+// AGPL: it runs as a program of its own, and none of its code is linked.
 type renderers struct {
-	operator, ours string
+	operator string
 }
 
 func buildRenderers(t *testing.T) renderers {
@@ -31,16 +29,10 @@ func buildRenderers(t *testing.T) renderers {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ours := filepath.Join(t.TempDir(), "flux-resourceset-cli")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", ours, "./cmd/flux-resourceset-cli")
-	build.Dir, build.Env = "../..", append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return renderers{operator: filepath.Join(strings.TrimSpace(string(dir)), "cli"), ours: ours}
+	return renderers{operator: filepath.Join(strings.TrimSpace(string(dir)), "cli")}
 }
 
-// render returns the output of each program for a ResourceSet (a file, relative to this folder) and a list of inputs.
+// render returns the objects of both for a ResourceSet (a file, relative to this folder) and a list of inputs.
 func (r renderers) render(t *testing.T, set, kind string, inputs []object) (operator, ours []any, operatorErr, oursErr error) {
 	t.Helper()
 	list, err := json.Marshal(inputs)
@@ -51,20 +43,42 @@ func (r renderers) render(t *testing.T, set, kind string, inputs []object) (oper
 	if err := os.WriteFile(file, list, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// The API, for one poll.
-	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		if path.Base(req.URL.Path) != kind {
-			_, _ = w.Write([]byte(`{"inputs":[]}`))
-			return
-		}
-		_, _ = fmt.Fprintf(w, `{"inputs":%s}`, list)
-	}))
-	defer api.Close()
 	operator, operatorErr = documentsOf(t, exec.CommandContext(t.Context(), r.operator, "build", "rset", "-f", set, "--inputs-from", file))
-	cmd := exec.CommandContext(t.Context(), r.ours, "render", "c.example.com", "--type", kind, "-f", set, "--api-url", api.URL)
-	ours, oursErr = documentsOf(t, cmd)
+	ours, oursErr = rendered(t, set, kind, list)
 	return operator, ours, operatorErr, oursErr
+}
+
+// rendered renders a file as POST /render does.
+func rendered(t *testing.T, file, kind string, list []byte) ([]any, error) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sets, err := resourceset.Read(string(text))
+	if err != nil {
+		return nil, err
+	}
+	var docs []any
+	for _, set := range sets {
+		objects, err := set.Render(func(source string) (inputs []resourceset.Input, err error) {
+			if source == kind {
+				err = json.Unmarshal(list, &inputs)
+			}
+			return inputs, err
+		}, &resourceset.Budget{Units: 1 << 30, Bytes: 1 << 30})
+		if err != nil {
+			return nil, err
+		}
+		for _, obj := range objects {
+			var doc any
+			if err := json.Unmarshal(obj.JSON, &doc); err != nil {
+				t.Fatal(err)
+			}
+			docs = append(docs, doc)
+		}
+	}
+	return docs, nil
 }
 
 func documentsOf(t *testing.T, cmd *exec.Cmd) ([]any, error) {

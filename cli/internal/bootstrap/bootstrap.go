@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/resourceset"
+	"github.com/flux-resourceset/flux-resourceset/internal/resourceset"
 )
 
 // TokenSecret is the default name of the Secret with the poll token, and the only one that the chart writes.

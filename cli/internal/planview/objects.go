@@ -15,9 +15,16 @@ import (
 // renderedLines is the number of lines for the objects of a group of clusters.
 const renderedLines = 60
 
+// Objects has the changes of objects that a plan leads to.
+type Objects struct {
+	api.RenderedPlan
+	Templates string // the file; empty: the shipped ones
+}
+
 // ChangesNothing reports whether it is certain that no object changes.
 func (p *Objects) ChangesNothing() bool {
-	return p.objects() == 0 && p.Left == 0 && len(p.Unread) == 0
+	changes := slices.ContainsFunc(p.Clusters, func(c api.RenderedCluster) bool { return len(c.Objects) > 0 })
+	return !changes && p.Left == 0 && len(p.Unread) == 0
 }
 
 // templatesText names the templates.
@@ -26,20 +33,6 @@ func (p *Objects) templatesText() string {
 		return "the templates of " + p.Templates
 	}
 	return "the shipped templates"
-}
-
-// AddTo adds the objects to a plan's document.
-func (p *Objects) AddTo(document json.RawMessage) (json.RawMessage, error) {
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(document, &fields); err != nil {
-		return nil, err
-	}
-	raw, err := render.Encode(p)
-	if err != nil {
-		return nil, err
-	}
-	fields["rendered"] = raw
-	return render.Encode(fields)
 }
 
 // objects writes the changes of objects, grouped by clusters with the same changes.
@@ -65,7 +58,11 @@ func (w *writer) objects(plan api.Plan, p *Objects) {
 	w.groups(summarize.Regroup(groups, w.Full), "cluster")
 	w.most = 0
 	if p.Left > 0 {
-		w.linef("\n%s were not rendered; --full renders all.", summarize.Count(p.Left, "more cluster"))
+		hint := "; --full renders more"
+		if w.Full {
+			hint = ""
+		}
+		w.linef("\n%s were not rendered%s.", summarize.Count(p.Left, "more cluster"), hint)
 	}
 	for _, list := range p.Unread {
 		w.linef("\n%s", render.Printable("No template here reads "+list+": set --templates to one that does."))
@@ -73,7 +70,7 @@ func (w *writer) objects(plan api.Plan, p *Objects) {
 }
 
 // objectLines formats the change of an object like diff -u. A created or deleted object is only named, unless all is shown.
-func (w *writer) objectLines(ch ObjectChange, cluster string) []summarize.Line {
+func (w *writer) objectLines(ch api.ObjectChange, cluster string) []summarize.Line {
 	name := ch.Name
 	if own, ok := strings.CutSuffix(name, "-"+cluster); ok {
 		name = own + "-CLUSTER" // clusters with the same change become one group
@@ -91,7 +88,7 @@ func (w *writer) objectLines(ch ObjectChange, cluster string) []summarize.Line {
 	if ch.Action != "update" && !w.Full {
 		return lines
 	}
-	hunks := string(diff.Diff("before", []byte(ch.was), "after", []byte(ch.is)))
+	hunks := string(diff.Diff("before", objectText(ch.Before), "after", objectText(ch.After)))
 	for line := range strings.Lines(hunks) {
 		line = strings.TrimRight(render.Printable(strings.TrimSuffix(line, "\n")), " ")
 		colour := ""
@@ -113,6 +110,15 @@ func (w *writer) objectLines(ch ObjectChange, cluster string) []summarize.Line {
 		lines = append(lines, summarize.Line{Text: "    " + w.paint(colour, text), Values: w.paint(colour, value)})
 	}
 	return lines
+}
+
+// objectText returns an object as YAML; empty for none.
+func objectText(obj json.RawMessage) []byte {
+	text, err := render.YAML(obj)
+	if err != nil {
+		return obj
+	}
+	return text
 }
 
 // noEffect writes that a change of inputs changes no object.

@@ -1,12 +1,8 @@
-// Package planview formats the effect of changes as text for people: plans, revisions, and the line about a finished change. It
-// also compares the Kubernetes objects that a plan leads to.
+// Package planview formats the effect of changes as text for people: plans, revisions, and the line about a finished change.
 //
-// Input are models of the API, and for objects a [Source] of the polled inputs; output is text, colored by the caller's function.
-// It sends no requests and knows no flags:
+// Input are models of the API; output is text, colored by the caller's function. It sends no requests and knows no flags:
 //
-//	api.Plan ----------------------+
-//	                               +--> groups of clusters with the same effect --> Plan
-//	Source --> Compare --> Objects +
+//	api.Plan, Objects --> groups of clusters with the same effect --> Plan
 //	api.RevisionDetail --> groups of documents with the same difference ----------> Revision
 //	[]Operation, response --------------------------------------------------------> ResultLine
 package planview

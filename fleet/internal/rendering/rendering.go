@@ -1,19 +1,16 @@
 // Package rendering executes the template of a resource type as Flux Operator does on a cluster, and returns the Kubernetes
 // objects that it makes, including those of nested ResourceSets. It does not know fleets.
 //
-// objects.go identifies objects, rendering.go executes templates within a budget, aliases.go limits YAML documents before they
-// are expanded, identity.go compares results, retained.go determines how Flux treats an object when the input is removed.
+// objects.go identifies objects, rendering.go executes templates within a budget, identity.go compares results, retained.go
+// determines how Flux treats an object when the input is removed.
 package rendering
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
-
-	"sigs.k8s.io/yaml"
 
 	"github.com/flux-resourceset/flux-resourceset/internal/resourceset"
 )
@@ -45,7 +42,7 @@ func Parse(text string) (*resourceset.Template, error) {
 // Execute executes a template on an input.
 func Execute(t *resourceset.Template, input map[string]any) Result {
 	r := Result{left: resourceset.Default.Units}
-	values, _ := numbers(input).(map[string]any)
+	values, _ := resourceset.Numbers(input).(map[string]any)
 	r.add(t, values, enclosing{})
 	slices.SortFunc(r.Objects, compareObjects)
 	r.Objects = slices.Compact(r.Objects)
@@ -66,16 +63,12 @@ func (r *Result) add(t *resourceset.Template, input map[string]any, in enclosing
 		r.Err = err
 		return
 	}
-	for _, document := range resourceset.Documents(text) {
-		var obj map[string]any
-		err := checkAliases(document)
-		if err == nil {
-			err = yaml.Unmarshal([]byte(document), &obj)
-		}
-		if err != nil {
-			r.Err = fmt.Errorf("it makes no YAML of an object: %w", err)
-			return
-		}
+	objects, err := resourceset.ParseObjects(text)
+	if err != nil {
+		r.Err = fmt.Errorf("it makes no YAML of an object: %w", err)
+		return
+	}
+	for _, obj := range objects {
 		if r.object(obj, in); r.Err != nil {
 			return
 		}
@@ -162,37 +155,6 @@ func nullsIn(found, path []string, v any, inList bool) []string {
 		}
 	}
 	return found
-}
-
-// numbers returns a value with its numbers as Flux Operator reads them.
-func numbers(v any) any {
-	switch v := v.(type) {
-	case json.Number:
-		if n, err := v.Int64(); err == nil {
-			return n
-		}
-		f, err := v.Float64()
-		if err != nil {
-			return v.String()
-		}
-		if n := int64(f); float64(n) == f {
-			return n
-		}
-		return f
-	case map[string]any:
-		out := make(map[string]any, len(v))
-		for key, value := range v {
-			out[key] = numbers(value)
-		}
-		return out
-	case []any:
-		out := make([]any, len(v))
-		for i, value := range v {
-			out[i] = numbers(value)
-		}
-		return out
-	}
-	return v
 }
 
 // Failed returns the result for an input that cannot be composed.

@@ -15,7 +15,7 @@ var rights = byOperation(
 		"GetPlatformComponentHistory", "GetComponentVersions", "GetNamespaceHistory", "GetLayerHistory", "GetRoleBindingHistory",
 		"GetResourceTypeHistory", "GetResourceHistory", "GetPatches",
 	}},
-	operationRights{[]fleet.Right{fleet.RightPlan, fleet.RightWrite, fleet.RightRevert, fleet.RightPushVersion}, []string{"Plan"}},
+	operationRights{[]fleet.Right{fleet.RightPlan, fleet.RightWrite, fleet.RightRevert, fleet.RightPushVersion}, []string{"Plan", "Render"}},
 	operationRights{[]fleet.Right{fleet.RightWrite, fleet.RightPlan}, []string{
 		"CreateCluster", "UpdateCluster", "PatchCluster", "DeleteCluster", "AssignPlatformComponent",
 		"UnassignPlatformComponent", "AssignNamespace", "UnassignNamespace", "AssignRoleBinding", "UnassignRoleBinding",

@@ -1,29 +1,15 @@
-// Package resourceset renders ResourceSets as Flux Operator does, without a cluster: from their manifests and the inputs of their
-// providers to Kubernetes objects. It refuses features that it does not support. The templates are executed by the package
-// internal/resourceset of the repository, within a budget.
-//
-//	manifests ── Read ──> Set ── Sources: names of the providers
-//	                       │                    │ poll
-//	                       │                    v
-//	                       └── Render ── inputs with defaults, provider and numbers as in Flux
-//	                                            │ template, for each input
-//	                                            v
-//	           Object ── labels and common metadata ── FormatYAML ──> YAML
-//
-// objects.go reads, writes and identifies objects; type_set.go makes the objects of a resource type from shipped ones.
 package resourceset
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"sigs.k8s.io/yaml"
-
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
-	template "github.com/flux-resourceset/flux-resourceset/internal/resourceset"
 )
 
 const (
@@ -34,14 +20,14 @@ const (
 	// Namespace is that of the shipped objects, and of sets without one.
 	Namespace = "flux-system"
 
+	// maxTemplateBytes is the maximum size of a template.
+	maxTemplateBytes = 128 << 10
+
 	apiVersion = "fluxcd.controlplane.io/v1"
 	// Labels with which Flux Operator marks objects of a ResourceSet.
 	ownerLabel     = "resourceset.fluxcd.controlplane.io/"
 	reconcileLabel = "fluxcd.controlplane.io/reconcile"
 )
-
-// limits bound one execution of a template, which may come from outside.
-var limits = template.Limits{Units: 500_000_000, Bytes: 64 << 20}
 
 // Input is an input in the response to a poll.
 type Input = map[string]json.RawMessage
@@ -70,6 +56,7 @@ type Set struct {
 	} `json:"spec"`
 
 	providers map[string]provider // by name, shared by all sets of the manifests
+	steps     [][]*Template       // the parsed templates, from the first rendering on
 }
 
 // templates are the two forms of templates in a ResourceSet, or in a step of it.
@@ -92,24 +79,34 @@ type objectName struct {
 }
 
 // Read returns the ResourceSets in a YAML stream. They use the defaultValues of the providers in it; other kinds are ignored.
-func Read(text string) ([]Set, error) {
+func Read(text string) ([]*Set, error) {
 	objects, err := ParseObjects(text)
 	if err != nil {
 		return nil, err
 	}
-	var sets []Set
+	sets, err := ReadObjects(objects)
+	if err == nil && len(sets) == 0 {
+		err = fmt.Errorf("there is no %s in it", Kind)
+	}
+	return sets, err
+}
+
+// ReadObjects is Read for parsed objects. It rejects sets with features that are not supported here, instead of rendering them
+// differently.
+func ReadObjects(objects []Object) ([]*Set, error) {
+	var sets []*Set
 	providers := map[string]provider{}
 	for _, obj := range objects {
 		switch Text(obj, "kind") {
 		case Kind:
-			set := Set{providers: providers}
-			if err := convert(obj, &set); err != nil {
+			set := &Set{providers: providers}
+			if err := convert(obj, set); err != nil {
 				return nil, err
 			}
-			if set.Metadata.Name == "" {
-				return nil, fmt.Errorf("a %s without a name", Kind)
-			}
 			set.Metadata.Namespace = cmp.Or(set.Metadata.Namespace, Namespace)
+			if err := set.check(); err != nil {
+				return nil, err
+			}
 			sets = append(sets, set)
 		case ProviderKind:
 			var p provider
@@ -134,11 +131,12 @@ func convert(obj Object, v any) error {
 	return nil
 }
 
-// Check rejects sets with features that are not supported here, instead of rendering them differently.
-func (set *Set) Check() error {
+func (set *Set) check() error {
 	switch {
+	case set.Metadata.Name == "":
+		return fmt.Errorf("a %s without a name", Kind)
 	case set.Spec.InputStrategy.Name != "" && set.Spec.InputStrategy.Name != "Flatten":
-		return set.errorf("inputStrategy %s is not rendered offline", set.Spec.InputStrategy.Name)
+		return set.errorf("inputStrategy %s is not rendered here", set.Spec.InputStrategy.Name)
 	case len(set.Spec.Steps) > 0 && (len(set.Spec.Resources) > 0 || set.Spec.ResourcesTemplate != ""):
 		return set.errorf("steps exclude resources and resourcesTemplate")
 	}
@@ -180,15 +178,33 @@ func (set *Set) AcceptAnyCluster() {
 	}
 }
 
+// Rendered is an object that a set renders.
+type Rendered struct {
+	APIVersion, Kind, Namespace, Name string
+	JSON                              json.RawMessage
+}
+
+// Identity returns the fields that identify the object on a cluster.
+func (r Rendered) Identity() string {
+	group, _, grouped := strings.Cut(r.APIVersion, "/")
+	if !grouped {
+		group = ""
+	}
+	return strings.Join([]string{group, r.Kind, r.Namespace, r.Name}, "/")
+}
+
 // Render returns the objects of the set's own inputs and of those that poll returns for each of its Sources. A set without inputs
 // and sources is rendered once.
-func (set *Set) Render(poll func(source string) ([]Input, error)) ([]Object, error) {
+func (set *Set) Render(poll func(source string) ([]Input, error), budget *Budget) ([]Rendered, error) {
 	inputs, err := prepare(set.Spec.Inputs, nil, Kind, set.Metadata)
 	if err != nil {
 		return nil, set.errorf("%w", err)
 	}
 	for _, source := range set.Sources() {
 		raw, err := poll(source)
+		if err == nil {
+			err = budget.spend(overhead * (1 + len(raw)))
+		}
 		if err != nil {
 			return nil, set.errorf("%w", err)
 		}
@@ -201,82 +217,92 @@ func (set *Set) Render(poll func(source string) ([]Input, error)) ([]Object, err
 	if len(inputs) == 0 && len(set.Spec.InputsFrom) == 0 && len(set.Spec.Inputs) == 0 {
 		inputs = []map[string]any{nil}
 	}
-	return set.render(inputs)
-}
-
-// RenderInputs returns the objects of these inputs of a source alone; none without inputs.
-func (set *Set) RenderInputs(source string, raw []Input) ([]Object, error) {
-	inputs, err := set.prepareFrom(source, raw)
-	if err != nil {
-		return nil, err
-	}
-	return set.render(inputs)
+	return set.render(inputs, budget)
 }
 
 // render renders the objects of all inputs. Of several objects with one identity the first stays. Objects whose annotation disables
 // reconciliation are left out.
-func (set *Set) render(inputs []map[string]any) ([]Object, error) {
-	steps := []templates{set.Spec.templates}
-	for _, step := range set.Spec.Steps {
-		steps = append(steps, step.templates)
+func (set *Set) render(inputs []map[string]any, budget *Budget) ([]Rendered, error) {
+	if err := set.parse(); err != nil {
+		return nil, set.errorf("%w", err)
 	}
-	var objects []Object
+	var objects []Rendered
 	seen := map[string]bool{}
-	for _, step := range steps {
-		made, err := step.render(inputs)
-		if err != nil {
-			return nil, set.errorf("%w", err)
-		}
-		for _, obj := range made {
-			if Text(obj, "metadata", "annotations", reconcileLabel) == "disabled" || seen[Identity(obj)] {
-				continue
-			}
-			seen[Identity(obj)] = true
-			set.mark(obj)
-			objects = append(objects, obj)
-		}
-	}
-	return objects, nil
-}
-
-func (t *templates) render(inputs []map[string]any) ([]Object, error) {
-	var texts []string
-	for _, raw := range t.Resources {
-		text, err := yaml.JSONToYAML(raw)
-		if err != nil {
-			return nil, err
-		}
-		texts = append(texts, string(text))
-	}
-	if t.ResourcesTemplate != "" {
-		texts = append(texts, t.ResourcesTemplate)
-	}
-	var objects []Object
-	for _, text := range texts {
-		parsed, err := template.Parse(text)
-		if err != nil {
-			return nil, err
-		}
-		for _, input := range inputs {
-			made, err := execute(parsed, input)
-			if err != nil {
-				if id, ok := input["id"].(string); ok {
+	for _, step := range set.steps {
+		for _, t := range step {
+			for _, input := range inputs {
+				made, err := budget.execute(t, input)
+				if err == nil {
+					objects, err = set.add(objects, made, seen, budget)
+				}
+				if id, ok := input["id"].(string); ok && err != nil {
 					err = fmt.Errorf("input %q: %w", id, err)
 				}
-				return nil, err
+				if err != nil {
+					return nil, set.errorf("%w", err)
+				}
 			}
-			objects = append(objects, made...)
 		}
 	}
 	return objects, nil
 }
 
-func execute(t *template.Template, input map[string]any) ([]Object, error) {
-	text, err := t.Execute(input, limits)
-	if err != nil {
-		return nil, err
+// add adds the objects of one execution.
+func (set *Set) add(objects []Rendered, made []Object, seen map[string]bool, budget *Budget) ([]Rendered, error) {
+	for _, obj := range made {
+		r := Rendered{APIVersion: Text(obj, "apiVersion"), Kind: Text(obj, "kind"), Namespace: Text(obj, "metadata", "namespace"), Name: Text(obj, "metadata", "name")}
+		if Text(obj, "metadata", "annotations", reconcileLabel) == "disabled" || seen[r.Identity()] {
+			continue
+		}
+		seen[r.Identity()] = true
+		set.mark(obj)
+		var err error
+		if r.JSON, err = json.Marshal(obj); err == nil {
+			err = budget.keep(len(r.JSON))
+		}
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, r)
 	}
-	return ParseObjects(text)
+	return objects, nil
+}
+
+// parse parses the templates of all steps, once.
+func (set *Set) parse() error {
+	if set.steps != nil {
+		return nil
+	}
+	all := []templates{set.Spec.templates}
+	for _, step := range set.Spec.Steps {
+		all = append(all, step.templates)
+	}
+	steps := make([][]*Template, len(all))
+	for i, step := range all {
+		var texts []string
+		for _, raw := range step.Resources {
+			text, err := yaml.JSONToYAML(raw)
+			if err != nil {
+				return err
+			}
+			texts = append(texts, string(text))
+		}
+		if step.ResourcesTemplate != "" {
+			texts = append(texts, step.ResourcesTemplate)
+		}
+		for _, text := range texts {
+			if len(text) > maxTemplateBytes {
+				return fmt.Errorf("a template is larger than %d KiB", maxTemplateBytes>>10)
+			}
+			t, err := Parse(text)
+			if err != nil {
+				return err
+			}
+			steps[i] = append(steps[i], t)
+		}
+	}
+	set.steps = steps
+	return nil
 }
 
 // mark adds the common metadata and the operator's labels, which override the template's.
@@ -319,28 +345,14 @@ func prepare(raw []Input, defaults Input, kind string, from objectName) ([]map[s
 		maps.Copy(fields, in)
 		input := make(map[string]any, len(fields)+1)
 		for name, value := range fields {
-			v, err := throughFloat(value)
-			if err != nil {
+			var v any
+			if err := exactNumbers(json.NewDecoder(bytes.NewReader(value))).Decode(&v); err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
 			}
-			input[name] = v
+			input[name] = Numbers(v)
 		}
 		input["provider"] = map[string]any{"apiVersion": apiVersion, "kind": kind, "name": from.Name, "namespace": from.Namespace}
 		inputs = append(inputs, input)
 	}
 	return inputs, nil
-}
-
-// throughFloat decodes a value as the operator does: first with every number as a float64, then as Kubernetes does. So 1e3 becomes
-// the integer 1000.
-func throughFloat(raw json.RawMessage) (any, error) {
-	var v any
-	if err := json.Unmarshal(raw, &v); err != nil {
-		return nil, err
-	}
-	floats, err := json.Marshal(v)
-	if err != nil {
-		return nil, err
-	}
-	return render.Numbers(floats)
 }
