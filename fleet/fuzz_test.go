@@ -99,7 +99,7 @@ func FuzzMatchETag(f *testing.F) {
 		got := MatchETag(header, etag)
 		require.Equal(t, got, MatchETag(header+`,"other"`, etag))
 		require.True(t, MatchETag(header+", W/"+etag, etag))
-		if !strings.Contains(header, etag) && !strings.Contains(header, "*") {
+		if !strings.Contains(header, strings.Trim(etag, `"`)) && !strings.Contains(header, "*") {
 			require.False(t, got, "%q", header)
 		}
 	})
