@@ -34,9 +34,8 @@ const (
 	maxFilledBytes = 16 << 20
 )
 
-// reserved are names of input fields that the service sets, that Flux Operator replaces by a reference to the provider, and that the
-// provider sets on each cluster for the templates.
-var reserved = []string{"id", "cluster", "receipt", "provider", "settings"}
+// reserved are names of input fields that the service sets, and the one that Flux Operator replaces by a reference to the provider.
+var reserved = []string{"id", "cluster", "receipt", "provider"}
 
 // Problem is one problem of a schema or a spec: its place, as a JSON pointer, and a description.
 type Problem struct{ Pointer, Detail string }

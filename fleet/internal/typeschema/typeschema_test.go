@@ -85,7 +85,6 @@ func TestRefusedSchemas(t *testing.T) {
 		"by a reference, neither":   {`{"type": "object", "additionalProperties": false, "required": ["a"], "properties": {"a": {"$ref": "#/$defs/x"}}, "$defs": {"x": {"properties": {"b": {}}}}}`, []string{"/$defs/x/properties/b", "required or have a default"}},
 		"reserved":                  {properties(`"cluster": {"default": ""}`), []string{"/properties/cluster", "every input has"}},
 		"set by Flux Operator":      {properties(`"provider": {"default": ""}`), []string{"/properties/provider", "every input has"}},
-		"set by the provider":       {properties(`"settings": {"default": {}}`), []string{"/properties/settings", "every input has"}},
 		"no name for a template":    {properties(`"a-b": {"default": ""}`), []string{"/properties/a-b", "inputs.NAME"}},
 		"a digit first":             {properties(`"1a": {"default": ""}`), []string{"/properties/1a", "inputs.NAME"}},
 		"remote":                    {properties(`"a": {"default": "", "$ref": "https://example.com/x"}`), []string{"/properties/a/$ref", "nothing outside"}},
