@@ -127,7 +127,6 @@ type permissionQuery struct {
 	kinds   []string // of the documents, by the API's name; one of them is sufficient; none: any
 	id      string   // of the document; empty: any
 	create  bool     // the document is new
-	selects string   // selector of the new document; empty: any within the limits
 	use     string   // the use whose token is checked
 	cluster string   // the only cluster whose polls are allowed, by id, or by DNS name if the credential has that; empty: any
 }
@@ -273,14 +272,7 @@ func rightQuery(right, kind, id string) permissionQuery {
 // changeQuery returns the query for a command that changes something; cmd may be nil.
 func changeQuery(noun, cmd *cli.Command, verb, id string) permissionQuery {
 	q := rightQuery("write", apiKind(noun.Name), id)
-	switch {
-	case noun.Name == clusters.name && (verb == "pin" || verb == "unpin"):
-		q.kinds, q.create = []string{freezes.kind}, verb == "pin" && id != ""
-		if q.create {
-			q.selects = "id=" + id
-		}
-		return q
-	case noun.Name != clusters.name && cmd != nil && args.FindFlag(cmd.Flags, "cluster") != nil && verb != "create" && verb != "update":
+	if noun.Name != clusters.name && cmd != nil && args.FindFlag(cmd.Flags, "cluster") != nil && verb != "create" && verb != "update" {
 		q.kinds, q.id = []string{clusters.kind, layers.kind}, "" // it changes the settings on these
 	}
 	q.create, q.rights = verb == "create" && q.id != "", changeRights(noun.Name, verb)

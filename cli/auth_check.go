@@ -104,7 +104,7 @@ func (q permissionQuery) requests(sub *api.CheckedSubject) (out []api.AccessChec
 			out = append(out, request)
 		}
 		for _, kind := range q.kinds {
-			request.Kind, request.ID, request.Create, request.Selector = kind, q.id, q.create, q.selects
+			request.Kind, request.ID, request.Create = kind, q.id, q.create
 			out = append(out, request)
 		}
 	}

@@ -70,7 +70,7 @@ func countCells(document json.RawMessage) ([]string, error) {
 // clusterView counts the assignments of each kind.
 func clusterView() render.View {
 	return render.View{
-		Header: slices.Concat([]string{"ID", "ENVIRONMENT", "DNS"}, countHeader(), []string{"REVISION", "NAME", "PROTECTED", "LABELS", "UPDATED"}),
+		Header: slices.Concat([]string{"ID", "ENVIRONMENT", "DNS"}, countHeader(), []string{"REVISION", "NAME", "PROTECTED", "PINNED", "LABELS", "UPDATED"}),
 		Narrow: 4 + len(definitions()),
 		Row: func(raw json.RawMessage) ([]string, error) {
 			counts, err := countCells(raw)
@@ -78,8 +78,12 @@ func clusterView() render.View {
 				return nil, err
 			}
 			return render.RowOf(func(d api.Cluster) []string {
+				pinned := ""
+				if d.Pinned != nil {
+					pinned = d.Pinned.Reason
+				}
 				return slices.Concat([]string{d.ID, d.Environment, d.ClusterDNS}, counts, []string{
-					strconv.FormatInt(d.Revision, 10), d.ClusterName, strconv.FormatBool(d.DeletionProtection), render.Labels(d.Labels), render.Time(d.UpdatedAt),
+					strconv.FormatInt(d.Revision, 10), d.ClusterName, strconv.FormatBool(d.DeletionProtection), pinned, render.Labels(d.Labels), render.Time(d.UpdatedAt),
 				})
 			})(raw)
 		},
@@ -103,6 +107,7 @@ func clusterFilters() []filter {
 type clusterCommands struct{ *session }
 
 func (s clusterCommands) clusterCommand() *cli.Command {
+	pins := s.pinCommands()
 	return &cli.Command{
 		Name: clusters.name, Aliases: clusters.aliases, Usage: clusters.usage,
 		Subcommands: []*cli.Command{
@@ -117,8 +122,7 @@ func (s clusterCommands) clusterCommand() *cli.Command {
 			s.labelCommand(),
 			s.reconcileCommand(),
 			s.protectCommand(),
-			rolloutCommands(s).pinClusterCommand(),
-			rolloutCommands(s).endFreezeCommand("unpin", "End the pin of a cluster: it is served the changes since then"),
+			pins[0], pins[1],
 			s.excludeCommand(),
 			s.deleteClusterCommand(),
 		},

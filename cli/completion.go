@@ -101,9 +101,6 @@ func (s *completer) Flag(flag cli.Flag, path []*cli.Command) []string {
 	case "context":
 		return s.contextNames()
 	case "mode":
-		if len(path) > 0 && path[0].Name == freezes.name {
-			return []string{"block", "pin"}
-		}
 		return []string{"uninstall", "orphan"}
 	case "deletion-policy":
 		return []string{"delete", "orphan"}
@@ -171,7 +168,7 @@ func (s *completer) Argument(path []*cli.Command, index int) []string {
 		return append(kindCommandNames(), tokens.name, accessDocuments.name, webhookDocuments.name)
 	case leaf.Name == "wait":
 		return s.idsOf(clusters)
-	case leaf.Name == "unfreeze", leaf.Name == "unpin":
+	case leaf.Name == "unfreeze":
 		return s.idsOf(freezes)
 	case leaf.Name == "label" && index > 0:
 		return s.labelKeys("=")

@@ -163,15 +163,18 @@ func (s exporter) unexportable(c *cli.Context, conn client) (names []string, err
 func notExported(k manifests.Kind, docs []json.RawMessage) (names []string) {
 	for _, doc := range docs {
 		var d struct {
-			ID        string     `json:"id"`
-			Mode      string     `json:"mode"`
-			URL       string     `json:"url"`
-			Reconcile *time.Time `json:"reconcile_requested_at"`
+			ID        string          `json:"id"`
+			URL       string          `json:"url"`
+			Pinned    json.RawMessage `json:"pinned"`
+			Reconcile *time.Time      `json:"reconcile_requested_at"`
+		}
+		if json.Unmarshal(doc, &d) != nil {
+			continue
+		}
+		if d.Pinned != nil {
+			names = append(names, fmt.Sprintf("the pin of the cluster %s, and what it is served", d.ID))
 		}
 		switch {
-		case json.Unmarshal(doc, &d) != nil:
-		case k.Kind == freezes.kind && d.Mode == "pin":
-			names = append(names, fmt.Sprintf("what the clusters of the freeze %s are kept at", d.ID))
 		case k.Kind == webhookDocuments.kind && strings.HasSuffix(d.URL, "?…"):
 			names = append(names, fmt.Sprintf("the query of the URL of the webhook %s, without which a server that has no such webhook refuses it", d.ID))
 		case d.Reconcile != nil:

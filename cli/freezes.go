@@ -16,13 +16,13 @@ import (
 var freezes = documentKind{
 	kind: "freeze", schema: "Freeze", name: "freeze", plural: "freezes", title: "freeze",
 	view: render.View{
-		Header: []string{"ID", "STATE", "CLUSTERS", "SELECTOR", "FROM", "UNTIL", "REASON", "MODE", "PENDING"},
+		Header: []string{"ID", "STATE", "CLUSTERS", "SELECTOR", "FROM", "UNTIL", "REASON"},
 		Row: render.RowOf(func(d api.Freeze) []string {
 			selector := d.Selector
 			if d.All {
 				selector = "*"
 			}
-			return []string{d.ID, d.State, strconv.Itoa(d.Clusters), selector, optionalTime(d.From), optionalTime(d.Until), d.Reason, d.Mode, strconv.Itoa(len(d.PendingClusterIds))}
+			return []string{d.ID, d.State, strconv.Itoa(d.Clusters), selector, optionalTime(d.From), optionalTime(d.Until), d.Reason}
 		}),
 	},
 	list: "freezes", api: calls{path: "/freezes", revisions: "freeze"},
@@ -56,9 +56,9 @@ func (s rolloutCommands) freezeCommand() *cli.Command {
 		}),
 		Subcommands: []*cli.Command{
 			{
-				Name: "create", Usage: "Freeze the clusters of a selector, or all", ArgsUsage: "NAME", Flags: append(freezeFlags(), modeFlag(), dryRunFlag()),
-				Description: "A pin (--mode pin) delays changes in place of refusing them: its clusters, at most 100, keep what they are served until it ends. cluster pin pins one cluster.\n\n" +
-					args.ExampleText("freeze create year-end --selector environment=prod --until 2027-01-04T06:00:00Z --reason CHG-2026", "freeze create shop-eu --selector shop=eu --mode pin --reason CHG-2027"),
+				Name: "create", Usage: "Freeze the clusters of a selector, or all", ArgsUsage: "NAME", Flags: append(freezeFlags(), dryRunFlag()),
+				Description: "cluster pin delays changes in place of refusing them.\n\n" +
+					args.ExampleText("freeze create year-end --selector environment=prod --until 2027-01-04T06:00:00Z --reason CHG-2026"),
 				Action: withArguments(func(c *cli.Context, ids []string) error {
 					return s.createFreeze(c, map[string]any{"id": ids[0]})
 				}),
@@ -77,7 +77,7 @@ func (s rolloutCommands) freezeCommand() *cli.Command {
 					return s.writeFreeze(c, freezes.operation("patch", ids[0], map[string]any{"patch": body}))
 				}),
 			},
-			s.endFreezeCommand("delete", "End a freeze or a pin; the clusters of a pin are served the changes since then"),
+			s.endFreezeCommand("delete", "End a freeze"),
 		},
 	}
 }
@@ -91,14 +91,10 @@ func freezeFlags() []cli.Flag {
 	}
 }
 
-func modeFlag() cli.Flag {
-	return &cli.StringFlag{Name: "mode", Usage: "`MODE`: block refuses changes of what the clusters are served; pin keeps what they are served now, whatever changes (default: block)"}
-}
-
 // freezeBody returns the fields that flags set.
 func freezeBody(c *cli.Context) map[string]any {
 	body := map[string]any{}
-	for _, name := range []string{"selector", "from", "until", "reason", "mode"} {
+	for _, name := range []string{"selector", "from", "until", "reason"} {
 		if c.IsSet(name) {
 			body[name] = c.String(name)
 		}
@@ -123,7 +119,7 @@ func (s rolloutCommands) writeFreeze(c *cli.Context, op operation) error {
 	return kindCommands{s.session, freezes}.performOn(c, change{operations: fixedOperations(op)})
 }
 
-// endFreezeCommand returns a command that deletes a freeze. The end of a pin is a change with a plan.
+// endFreezeCommand returns a command that deletes a freeze.
 func (s rolloutCommands) endFreezeCommand(name, usage string) *cli.Command {
 	return &cli.Command{
 		Name: name, Usage: usage, ArgsUsage: "NAME", Flags: slices.Concat(writeFlags(), []cli.Flag{yesFlag()}, actionFlags()),
@@ -161,18 +157,4 @@ func (s rolloutCommands) unfreezeCommand() *cli.Command {
 		return s.endFreeze(c, ids[0])
 	}
 	return cmd
-}
-
-// pinClusterCommand returns the command that pins one cluster. The pin is a freeze with the name of the cluster.
-func (s rolloutCommands) pinClusterCommand() *cli.Command {
-	return &cli.Command{
-		Name: "pin", Usage: "Keep what a cluster is served, whatever changes, until cluster unpin", ArgsUsage: "NAME",
-		Flags: []cli.Flag{&cli.StringFlag{Name: "until", Usage: "end at this `TIME`; default: with cluster unpin"}, dryRunFlag()},
-		Description: "The cluster is served exactly what it is served now, regardless of changes of components, namespaces, layers and its own document.\n" +
-			"Plans and freeze get show the changes that wait. The pin is a freeze of mode pin with the name of the cluster.\n\n" +
-			args.ExampleText("cluster pin demo-cluster-01 --reason 'INC-7: do not touch'", "cluster unpin demo-cluster-01 --plan"),
-		Action: withArguments(func(c *cli.Context, ids []string) error {
-			return s.createFreeze(c, map[string]any{"id": ids[0], "selector": "id=" + ids[0], "mode": "pin"})
-		}),
-	}
 }

@@ -69,7 +69,6 @@ func randomFleet(r *rand.Rand, trip int) map[string][]map[string]any {
 		}
 		doc["from"] = "2030-01-01T00:00:00Z"
 		maybe(doc, "until", "2031-01-01T00:00:00.5Z")
-		maybe(doc, "mode", "block")
 		add("freezes", doc)
 	})
 	each(4, func(i int) {

@@ -74,6 +74,7 @@ const (
 	CodeObjectConflict       = "object_conflict"
 	CodeInRollout            = "in_rollout"
 	CodeFrozen               = "frozen"
+	CodePinned               = "pinned"
 	CodeOutOfScope           = "out_of_scope"
 	CodeNotStageable         = "not_stageable"
 	CodeConfirmationRequired = "confirmation_required"

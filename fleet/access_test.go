@@ -190,20 +190,17 @@ func TestChangesOutOfScope(t *testing.T) {
 			return create(KindFreeze, `{"id":"f","reason":"r","selector":"tier=prod"}`)
 		}, nil},
 		"a component of all": {`["write"]`, prod, nil, func(*world) func(*Tx) error { return patch(KindComponent, "grafana", `{"component_version":"18"}`) }, []string{"cluster/c0", "cluster/c1"}},
-		"a component of others after a freeze": {`["write"]`, prod, func(w *world) {
-			w.must(create(KindFreeze, `{"id":"keep","reason":"r","all":true,"mode":"pin"}`))
+		"a component that a pinned cluster of others gets later": {`["write"]`, prod, func(w *world) {
+			w.must(pinAll("c0", "c1", "c2", "c3"))
 			w.must(withoutGuard(assign("c0", KindComponent, "loki", "")))
 		}, func(*world) func(*Tx) error { return patch(KindComponent, "loki", `{"component_version":"18"}`) }, []string{"cluster/c0"}},
-		"the end of a freeze of others": {`["write"]`, prod, func(w *world) {
-			w.must(create(KindFreeze, `{"id":"keep","reason":"r","all":true,"mode":"pin"}`))
-		}, func(*world) func(*Tx) error { return remove(KindFreeze, "keep", DeleteOptions{}) }, []string{"freeze/keep"}},
-		"a pin within": {`["write"]`, prod, nil, func(*world) func(*Tx) error {
-			return create(KindFreeze, `{"id":"keep","reason":"r","selector":"tier=prod","mode":"pin"}`)
-		}, nil},
-		"the end of a freeze that keeps a cluster that left": {`["write"]`, prod, func(w *world) {
-			w.must(create(KindFreeze, `{"id":"keep","reason":"r","selector":"tier=prod","mode":"pin"}`))
+		"pins of others":            {`["write"]`, prod, nil, func(*world) func(*Tx) error { return pinAll("c0", "c1", "c2", "c3") }, []string{"cluster/c0", "cluster/c1"}},
+		"the end of pins of others": {`["write"]`, prod, func(w *world) { w.must(pinAll("c0", "c2")) }, func(*world) func(*Tx) error { return unpinAll("c0", "c2") }, []string{"cluster/c0"}},
+		"a pin within":              {`["write"]`, prod, nil, func(*world) func(*Tx) error { return pinAll("c2", "c3") }, nil},
+		"the end of the pin of a cluster that left": {`["write"]`, prod, func(w *world) {
+			w.must(pinAll("c2", "c3"))
 			w.must(withoutGuard(both(patch(KindCluster, "c2", `{"labels":{"tier":"dev"}}`), patch(KindComponent, "grafana", `{"component_version":"18"}`))))
-		}, func(*world) func(*Tx) error { return remove(KindFreeze, "keep", DeleteOptions{}) }, []string{"freeze/keep"}},
+		}, func(*world) func(*Tx) error { return unpinAll("c2", "c3") }, []string{"cluster/c2"}},
 		"a component within":                  {`["write"]`, prod, nil, func(*world) func(*Tx) error { return patch(KindComponent, "loki", `{"component_version":"18"}`) }, nil},
 		"depends_on of a component of others": {`["write"]`, prod, func(w *world) { w.must(assign("c0", KindComponent, "loki", "")) }, func(*world) func(*Tx) error { return patch(KindComponent, "loki", `{"depends_on":[]}`) }, []string{"cluster/c0"}},
 		"cascade":                             {`["write"]`, prod, func(w *world) { w.must(assign("c0", KindComponent, "loki", "")) }, func(*world) func(*Tx) error { return remove(KindComponent, "loki", DeleteOptions{Cascade: true}) }, []string{"cluster/c0"}},
@@ -241,13 +238,15 @@ func TestChangesOutOfScope(t *testing.T) {
 		"the approval of a stage within": {`["approve"]`, prod, func(w *world) {
 			w.must(rollOut(w, "r", []RolloutStage{{Name: "prod", Selector: "tier=prod", Approval: true}}, patchOp(KindComponent, "loki", `{"component_version":"18"}`)))
 		}, func(*world) func(*Tx) error { return act("r", RolloutApprove) }, nil},
-		"the time of a freeze that keeps a cluster that left": {`["write"]`, prod, func(w *world) {
-			w.must(create(KindFreeze, `{"id":"keep","reason":"r","selector":"tier=prod","mode":"pin"}`))
+		"the time of the pin of a cluster that left": {`["write"]`, prod, func(w *world) {
+			w.must(pinAll("c2"))
 			w.must(withoutGuard(patch(KindCluster, "c2", `{"labels":{"tier":"dev"}}`)))
-		}, func(*world) func(*Tx) error { return patch(KindFreeze, "keep", `{"until":"2026-02-02T03:10:00Z"}`) }, []string{"freeze/keep"}},
-		"the time of a freeze within": {`["write"]`, prod, func(w *world) {
-			w.must(create(KindFreeze, `{"id":"keep","reason":"r","selector":"tier=prod","mode":"pin"}`))
-		}, func(*world) func(*Tx) error { return patch(KindFreeze, "keep", `{"until":"2026-02-02T03:10:00Z"}`) }, nil},
+		}, func(*world) func(*Tx) error {
+			return patch(KindCluster, "c2", `{"pinned":{"until":"2026-02-02T03:10:00Z"}}`)
+		}, []string{"cluster/c2"}},
+		"the time of a pin within": {`["write"]`, prod, func(w *world) { w.must(pinAll("c2")) }, func(*world) func(*Tx) error {
+			return patch(KindCluster, "c2", `{"pinned":{"until":"2026-02-02T03:10:00Z"}}`)
+		}, nil},
 		"the name of a deleted cluster": {`["write"]`, prod, func(w *world) { w.must(withoutGuard(remove(KindCluster, "c0", DeleteOptions{Orphan: true}))) }, func(*world) func(*Tx) error {
 			return create(KindCluster, `{"id":"mine","cluster_dns":"c0.example.com","environment":"dev","labels":{"tier":"prod"}}`)
 		}, []string{"cluster/mine"}},

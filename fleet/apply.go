@@ -49,7 +49,7 @@ func (ks *kindSet) state(rules Rules, head Head, at time.Time, records []Record)
 	if err := s.recomputeLayers(nil, nil, rolloutsChanged, true); err != nil { // stored states are served even above the limits
 		return nil, err
 	}
-	return s, s.applySnapshots(nil)
+	return s, s.applyPins(nil)
 }
 
 // types separates the resource types from the records, since reading the other records requires them.
@@ -206,7 +206,7 @@ func (s *State) with(c Commit, edits []edit, committed bool) (*State, error) {
 		return nil, err
 	}
 	next.references = s.references.after(next, s, edits)
-	if err := next.applySnapshots(s); err != nil {
+	if err := next.applyPins(s); err != nil {
 		return nil, err
 	}
 	if copied[KindToken] {

@@ -17,7 +17,7 @@ const blamePage = 250
 
 // Blame adds to an explanation the revision that set each value: the last one that changed the value in its document, not
 // the last one that changed the document. If that is older than the log, SetBefore is the oldest available revision.
-// Defaults, which no revision set, have neither. Values that a freeze keeps have the revision of the freeze. Blame reads the
+// Defaults, which no revision set, have neither. Values of a pinned cluster have the revision of its pin. Blame reads the
 // changes of the documents back to the oldest of these revisions, and ends with ctx.
 func (s *State) Blame(ctx context.Context, ex *api.Explanation, history DocumentHistory) error {
 	sources := map[DocumentName][]*api.ValueSource{}
@@ -25,8 +25,8 @@ func (s *State) Blame(ctx context.Context, ex *api.Explanation, history Document
 		for j := range ex.Inputs[i].Values {
 			v := &ex.Inputs[i].Values[j]
 			for _, source := range append([]*api.ValueSource{&v.SaidBy}, pointers(v.InsteadOf)...) {
-				if ex.Freeze != "" {
-					source.Revision = int64(s.docs[KindFreeze][ex.Freeze].Revision)
+				if ex.Pinned {
+					source.Revision = int64(s.pinned[ex.Cluster].pin.Revision)
 				} else if source.Rollout != "" {
 					if d := s.docs[KindRollout][source.Rollout]; d != nil { // otherwise it is not visible
 						source.Revision = int64(d.Revision)

@@ -74,7 +74,7 @@ func (s *State) withBodies(docs Documents) (*State, []edit, error) {
 	var edits []edit
 	for _, kind := range slices.Sorted(maps.Keys(docs)) {
 		for _, id := range sortedKeys(docs[kind]) {
-			if doc := s.docs[kind][id]; (!isInternal(kind) || kind == KindSnapshot) && (doc != nil || docs[kind][id] != nil) {
+			if doc := s.docs[kind][id]; (!isInternal(kind) || kind == KindPin) && (doc != nil || docs[kind][id] != nil) {
 				c.Changes = append(c.Changes, Change{Kind: kind, ID: id, After: docs[kind][id]})
 				edits = append(edits, edit{kind: kind, id: id})
 			}

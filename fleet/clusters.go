@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gosimple/slug"
 
@@ -23,6 +24,9 @@ func (ks *kindSet) normalizeCluster(obj map[string]any) {
 	unstructured.SetDefault(obj, "labels", map[string]any{})
 	unstructured.SetDefault(obj, "patches", map[string]any{})
 	unstructured.SetDefault(obj, "deletion_protection", false)
+	if pinned, ok := obj["pinned"].(map[string]any); ok {
+		unstructured.DropEmpty(pinned, "until")
+	}
 	if dns, ok := obj["cluster_dns"].(string); ok {
 		obj["cluster_dns"] = lowerASCII(dns)
 	}
@@ -85,6 +89,13 @@ func checkCluster(c *checker, d *Document) {
 	}
 	c.required("/environment", cl.Environment)
 	c.labels("/labels", cl.Labels)
+	if p := cl.Pinned; p != nil {
+		c.required("/pinned/reason", p.Reason)
+		c.text("/pinned/reason", p.Reason, 1024)
+		if p.Until != nil && !c.next.At().Before(*p.Until) {
+			c.warn("cluster %q is unpinned at once: until has passed already, at %s", cl.ID, p.Until.UTC().Format(time.RFC3339))
+		}
+	}
 	if c.alreadyValid {
 		return
 	}

@@ -47,9 +47,9 @@ const KindBudget Kind = "budget"
 // budget, but the history shows them.
 const KindOrphan Kind = "forgotten"
 
-// KindSnapshot is the kind of documents that store the configuration of the clusters of a pin. They have the
-// id of the freeze, are created and deleted with it, and never change. The history shows them without their content.
-const KindSnapshot Kind = "freeze_snapshot"
+// KindPin is the kind of documents that store what a pinned cluster is served. They have the id of the cluster, are created when it is
+// pinned and deleted when it is unpinned, and never change. The history shows them without their content.
+const KindPin Kind = "pin"
 
 // KindSessionEnd is the kind of documents that end the sessions of people of an issuer. They are part of the log, so that they reach
 // every process, and change no answer.

@@ -23,7 +23,7 @@
 //  2. document.go, kinds.go, kind_descriptor.go and definitions.go: documents, and kinds of documents. shared_fields.go decodes
 //     clusters that share values.
 //  3. layer_merge.go, layer_resolve.go, layer_limits.go and effective.go: settings that clusters share, and the effective
-//     configuration of each cluster. frozen_inputs.go computes the configuration that a freeze keeps.
+//     configuration of each cluster. pinned_inputs.go computes the configuration that a pin keeps.
 //  4. state.go reads the documents at one revision, apply.go computes the next State from a commit. references.go finds the
 //     clusters that refer to a definition.
 //  5. answers.go: the answer to a poll. answer_encoding.go encodes it, receipts.go identifies its inputs.
@@ -50,9 +50,8 @@
 //     rollout_conflicts.go refuses changes that cannot be merged with those of open rollouts. rollout_gates.go,
 //     rollout_check.go, rollout_validation.go and rollout_removals.go validate rollouts, rollout_waits.go finds what a stage waits for, rollouts.go creates and changes rollouts,
 //     rollout_inputs.go finds the inputs that they change, rollout_next.go decides how they advance.
-//  14. freeze_selection.go and freezes.go: times at which the answers to some clusters must not change. freeze_snapshots.go
-//     stores the configuration of clusters when such a time begins. frozen.go finds the frozen clusters that a change affects,
-//     now or when the freeze ends.
+//  14. freezes.go: times at which the answers to some clusters must not change. pins.go stores what a cluster is served when it is
+//     pinned. frozen.go finds the frozen and pinned clusters because of which a change is refused, and the pinned ones that it reaches later.
 //  15. access.go: the rights of identities. scope.go and scope_versions.go refuse changes that these do not permit. visible.go selects the
 //     documents that they permit to read. session_ends.go: ended sessions of people.
 //  16. version_policies.go and version_holds.go: which versions of components may move, and which are held. versions.go decides which

@@ -28,8 +28,8 @@ func (ks *kindSet) newOwn(rec Record, value any, cluster *api.Cluster) *Effectiv
 
 // Effective returns the configuration that a cluster of the State is served.
 func (s *State) Effective(d *Document) *Effective {
-	if f := s.frozen[d.ID]; f != nil {
-		return f.served
+	if p := s.pinned[d.ID]; p != nil {
+		return p.served
 	}
 	return s.configured(d)
 }

@@ -26,6 +26,7 @@ const (
 	CodeConfirm        Code = "confirmation_required" // the removals require a plan that was reviewed
 	CodeInRollout      Code = "in_rollout"            // an open rollout changes the same fields
 	CodeFrozen         Code = "frozen"                // a freeze forbids to change the answers to some clusters
+	CodePinned         Code = "pinned"                // a pinned cluster would be deleted or served something else
 	CodeOutOfScope     Code = "out_of_scope"          // no access document of the principal permits the whole change
 	CodeNotStageable   Code = "not_stageable"         // a rollout cannot make the change
 	CodeUnresolved     Code = "unresolved_reference"  // stored data refers to a missing document

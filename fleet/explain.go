@@ -20,9 +20,7 @@ const hiddenRollout = "(hidden)"
 // It parses the documents and shares no code with polls. With many values it takes long, and it ends with ctx.
 func (s *State) Explain(ctx context.Context, d *Document, list, id, pointer string) (api.Explanation, error) {
 	out := api.Explanation{Cluster: d.ID, Layers: append([]string{}, s.Effective(d).layerIDs()...), Inputs: []api.ExplainedInput{}}
-	if f := s.frozen[d.ID]; f != nil {
-		out.Freeze = f.snapshot.ID
-	}
+	out.Pinned = s.pinned[d.ID] != nil
 	has := s.Effective(d)
 	places, err := s.places(d)
 	if err != nil {
@@ -81,8 +79,8 @@ func (s *State) Explain(ctx context.Context, d *Document, list, id, pointer stri
 
 // places returns the documents that determine a cluster's configuration: its own, then its layers, the highest first.
 func (s *State) places(d *Document) ([]explain.Place, error) {
-	if f := s.frozen[d.ID]; f != nil {
-		d = f.settings
+	if p := s.pinned[d.ID]; p != nil {
+		d = p.settings
 	}
 	docs := []*Document{d}
 	if st := s.Effective(d).chain; st != nil {

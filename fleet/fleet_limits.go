@@ -34,7 +34,8 @@ var openRolloutLimit = fleetLimit{name: "open_rollouts", noun: "rollouts that ar
 var fleetLimits = []fleetLimit{
 	{name: "freezes", noun: "freezes that have not ended", max: maxFreezes, everyone: true, share: limitedShare, kinds: []Kind{KindFreeze}, size: freezeSize},
 	{name: "stored_freezes", noun: "freezes, with those that have ended", max: maxStoredFreezes, share: limitedShare, kinds: []Kind{KindFreeze}, size: storedFreezeSize},
-	{name: "snapshot_bytes", noun: "bytes of pins", max: maxSnapshotBytes, share: limitedShare, kinds: []Kind{KindSnapshot}, size: func(d *Document, _ time.Time) int { return len(d.Body) }},
+	{name: "pinned_clusters", noun: "pinned clusters", max: maxPins, everyone: true, share: limitedShare, kinds: []Kind{KindPin}},
+	{name: "pin_bytes", noun: "bytes of pins", max: maxPinBytes, everyone: true, share: limitedShare, kinds: []Kind{KindPin}, size: func(d *Document, _ time.Time) int { return len(d.Body) }},
 	openRolloutLimit,
 	{name: "layers", noun: "layers", max: maxLayers, everyone: true, share: limitedShare, kinds: []Kind{KindLayer}},
 	{name: "clusters", noun: "clusters", max: MaxInputs, share: limitedShare, kinds: []Kind{KindCluster}, size: clusterSize},
@@ -62,7 +63,7 @@ func freezeSize(d *Document, at time.Time) int {
 }
 
 func storedFreezeSize(d *Document, _ time.Time) int {
-	if d.freeze().All && d.freeze().Mode != freezeModePin {
+	if d.freeze().All {
 		return 0
 	}
 	return 1
@@ -214,8 +215,8 @@ func (c scopeCheck) counts(g grant, d *Document) bool {
 		r := d.rollout()
 		return slices.ContainsFunc(g.Subjects, func(sub api.AccessSubject) bool { return selectsPrincipal(sub, r.Principal, r.Identity) })
 	}
-	if d.Kind == KindSnapshot {
-		d = c.tx.raw(KindFreeze, d.ID)
+	if d.Kind == KindPin {
+		d = c.tx.raw(KindCluster, d.ID)
 	}
 	return d != nil && c.covers(g, d)
 }

@@ -1,8 +1,8 @@
 package fleet
 
 import (
-	"cmp"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -11,9 +11,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// KindFreeze is the kind of freezes: while one is active, changes of the answers to its clusters are refused, or in mode
-// snapshot have no effect on them until it is deleted. Creating and changing one changes no answer. The kind is not in
-// [Kinds]: restores and reverts leave freezes as they are.
+// KindFreeze is the kind of freezes: while one is active, changes of the answers to its clusters are refused. Creating, changing and
+// deleting one changes no answer. The kind is not in [Kinds]: restores and reverts leave freezes as they are.
 const KindFreeze Kind = "freeze"
 
 // emergencyStop is the id of the freeze that the CLI and the page create as an emergency stop.
@@ -27,32 +26,16 @@ var freezeKind = kindRules{
 	noun:       "freeze",
 	collection: "freezes",
 	empty:      func() any { return new(freeze) },
-	normalize:  normalizeFreeze,
+	normalize:  unstructured.DropFalse,
 	complete:   func(value any, _ json.RawMessage) error { return value.(*freeze).parse() },
 	check:      func(c *checker, d *Document) { checkFreeze(c, d.freeze()) },
-	changed: func(c *checker, was, is *Document) {
-		if was.freeze().Mode != is.freeze().Mode {
-			c.problem("/mode", "never changes: delete the freeze and create another one")
-		}
-	},
-	bound: func(any) int { return 0 },
-	view:  func(d *Document) any { return d.freeze().view(d) },
+	bound:      func(any) int { return 0 },
+	view:       func(d *Document) any { return d.freeze().view(d) },
 }
 
-// normalizeFreeze omits the default mode.
-func normalizeFreeze(obj map[string]any) {
-	if obj["mode"] == freezeModeBlock {
-		delete(obj, "mode")
-	}
-	unstructured.DropFalse(obj)
-}
-
-// phase returns pending, active or ended at a time. A pin is active until a commit deletes it, since no
-// answer may depend on a clock.
+// phase returns pending, active or ended at a time.
 func (f *freeze) phase(at time.Time) string {
 	switch {
-	case f.Mode == freezeModePin:
-		return freezeActive
 	case f.From != nil && at.Before(*f.From):
 		return freezePending
 	case f.Until != nil && !at.Before(*f.Until):
@@ -83,7 +66,7 @@ func (s *State) ActiveFreezes(at time.Time) []*Document {
 // view returns a freeze as the API shows it, without the values that depend on the clusters and the time.
 func (f *freeze) view(d *Document) *api.Freeze {
 	return &api.Freeze{
-		ID: f.ID, Selector: f.Selector, All: f.All, From: f.From, Until: f.Until, Reason: f.Reason, Mode: cmp.Or(f.Mode, freezeModeBlock),
+		ID: f.ID, Selector: f.Selector, All: f.All, From: f.From, Until: f.Until, Reason: f.Reason,
 		Revision: int64(d.Revision), CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,
 	}
 }
@@ -94,14 +77,6 @@ func (s *State) FreezeView(d *Document, at time.Time) *api.Freeze {
 	if view.State = d.freeze().phase(at); slices.Contains(s.ActiveFreezes(at), d) {
 		view.State = freezeActive
 	}
-	if snapshot := s.Whole().docs[KindSnapshot][d.ID]; snapshot != nil {
-		view.ClusterIds = s.snapshotClusters(snapshot, func(string, *frozenCluster) bool { return true })
-		view.PendingClusterIds = s.snapshotClusters(snapshot, func(id string, f *frozenCluster) bool {
-			return s.answersDiffer(s, id, f.served, f.configured)
-		})
-		view.Clusters = len(view.ClusterIds)
-		return view
-	}
 	for _, cluster := range s.docs[KindCluster] {
 		if !cluster.Deleted() && d.freeze().matches(cluster.Cluster()) {
 			view.Clusters++
@@ -110,32 +85,28 @@ func (s *State) FreezeView(d *Document, at time.Time) *api.Freeze {
 	return view
 }
 
-// snapshotClusters returns the clusters of a pin that satisfy a condition, sorted.
-func (s *State) snapshotClusters(snapshot *Document, condition func(id string, f *frozenCluster) bool) (ids []string) {
-	for _, c := range snapshot.snapshot().Clusters {
-		if f := s.frozen[c.ID]; f != nil && condition(c.ID, f) {
-			ids = append(ids, c.ID)
-		}
+func (d *Document) freeze() *freeze { return d.value.(*freeze) }
+
+// parse computes the selector. It fails for an invalid selector: otherwise the freeze would have no clusters.
+func (f *freeze) parse() (err error) {
+	if f.Selector == "" {
+		return nil
 	}
-	return ids
+	if f.selector, err = ParseSelector(f.Selector); err != nil {
+		return fmt.Errorf("/selector: %w", err)
+	}
+	return nil
 }
 
-// OverdueFreezes returns the active pins whose until has passed, and the time since then. A commit has to
-// delete them.
-func (s *State) OverdueFreezes(at time.Time) map[string]time.Duration {
-	overdue := map[string]time.Duration{}
-	for id := range s.docs[KindSnapshot] {
-		if d := s.docs[KindFreeze][id]; d != nil && d.freeze().Until != nil && !at.Before(*d.freeze().Until) {
-			overdue[id] = at.Sub(*d.freeze().Until)
-		}
-	}
-	return overdue
+// matches reports whether the selector matches a cluster.
+func (f *freeze) matches(c *api.Cluster) bool {
+	return f.All || f.Selector != "" && f.selector.Matches(c)
 }
 
 // checkFreeze checks a freeze's document.
 func checkFreeze(c *checker, f *freeze) {
 	c.dnsSubdomain("/id", f.ID)
-	if f.ID == emergencyStop && (!f.All || f.Mode == freezeModePin) {
+	if f.ID == emergencyStop && !f.All {
 		c.problem("/id", "%q is reserved for a freeze of all clusters, so that an emergency stop finds it free", f.ID)
 	}
 	c.text("/reason", f.Reason, 1024)
@@ -145,10 +116,7 @@ func checkFreeze(c *checker, f *freeze) {
 	if f.All == (strings.TrimSpace(f.Selector) != "") {
 		c.problem("/selector", "exactly one of selector (not empty) and all is required")
 	}
-	c.oneOf("/mode", f.Mode, "", freezeModeBlock, freezeModePin)
 	switch {
-	case f.From != nil && f.Mode == freezeModePin:
-		c.problem("/from", "must be absent with mode pin, which keeps what the clusters are served now")
 	case f.From != nil && f.Until != nil && !f.From.Before(*f.Until):
 		c.problem("/until", "must be later than from")
 	case f.Until != nil && !c.next.At().Before(*f.Until):

@@ -90,7 +90,7 @@ func losing(base *State, res Result, now time.Time) (ids []string) {
 // frozenIDs returns the clusters that an error names; nil if it is no CodeFrozen.
 func frozenIDs(err error) []string {
 	var e *Error
-	if !errors.As(err, &e) || e.Code != CodeFrozen {
+	if !errors.As(err, &e) || e.Code != CodeFrozen && e.Code != CodePinned {
 		return nil
 	}
 	ids := map[string]bool{}

@@ -9,21 +9,25 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// freezeCheck collects the frozen clusters that a change affects. Freezes, and the clusters that they select, are those
-// before the change: a commit that ends a freeze cannot also use its end. Only the end of a pin is itself
-// a change of answers, which its own freeze does not forbid.
+// freezeCheck collects the frozen clusters that a change affects, and the pinned ones that it would serve something else. Freezes, and
+// the clusters that they select, are those before the change: a commit that ends a freeze cannot also use its end. Pins are those after
+// it, so a commit may unpin a cluster, and one that pins it changes none of its answers.
 type freezeCheck struct {
 	r      Result
 	active []*Document
 	ids    map[string]map[string]bool // by the id of the freeze
+	pinned map[string]bool
+}
+
+// refusals are the clusters because of which a change is refused.
+type refusals struct {
+	frozen []frozen
+	pinned []string // ids, sorted
 }
 
 // newFreezeCheck returns the check of a change.
 func (r Result) newFreezeCheck() *freezeCheck {
-	active := slices.DeleteFunc(r.base.ActiveFreezes(r.Commit.At), func(d *Document) bool {
-		return r.base.docs[KindSnapshot][d.ID] != nil && r.State.docs[KindFreeze][d.ID] == nil
-	})
-	return &freezeCheck{r, active, map[string]map[string]bool{}}
+	return &freezeCheck{r, r.base.ActiveFreezes(r.Commit.At), map[string]map[string]bool{}, map[string]bool{}}
 }
 
 // clusterOf returns the cluster whose answers must not change; nil: none. A cluster that joins has no answer yet that could
@@ -38,10 +42,15 @@ func (f *freezeCheck) clusterOf(a affected) *Effective {
 	return nil
 }
 
-// concerns reports whether an affected cluster is frozen.
+// isPinned reports whether an affected cluster is pinned after the change.
+func (f *freezeCheck) isPinned(a affected) bool {
+	return a.after != nil && f.r.State.pinned[a.after.id] != nil
+}
+
+// concerns reports whether an affected cluster is frozen or pinned.
 func (f *freezeCheck) concerns(a affected) bool {
 	cluster := f.clusterOf(a)
-	return cluster != nil && slices.ContainsFunc(f.active, func(d *Document) bool { return f.r.base.isFrozenBy(d, cluster.cluster) })
+	return f.isPinned(a) || cluster != nil && slices.ContainsFunc(f.active, func(d *Document) bool { return d.freeze().matches(cluster.cluster) })
 }
 
 // add adds an affected cluster. differs: the effect on its answers is not empty.
@@ -49,10 +58,13 @@ func (f *freezeCheck) add(a affected, differs bool) {
 	if !f.concerns(a) {
 		return
 	}
-	cluster := f.clusterOf(a)
 	differs = differs || len(f.r.removals.byName[a.name]) > 0 || f.createdAgain(a)
+	if f.isPinned(a) && (differs || a.before == nil || a.before.id != a.after.id) {
+		f.pinned[a.after.id] = true
+	}
+	cluster := f.clusterOf(a)
 	for _, d := range f.active {
-		if f.r.base.isFrozenBy(d, cluster.cluster) && (differs || f.leaves(d, a)) {
+		if cluster != nil && d.freeze().matches(cluster.cluster) && (differs || f.leaves(d, a)) {
 			if f.ids[d.ID] == nil {
 				f.ids[d.ID] = map[string]bool{}
 			}
@@ -74,53 +86,52 @@ func (f *freezeCheck) createdAgain(a affected) bool {
 // leaves reports whether a change of the cluster's labels takes it out of the freeze, so that the next change would be
 // possible.
 func (f *freezeCheck) leaves(d *Document, a affected) bool {
-	return a.after != nil && !f.r.base.isFrozenBy(d, a.after.cluster)
+	return a.after != nil && !d.freeze().matches(a.after.cluster)
 }
 
-// result returns the frozen clusters, by freeze.
-func (f *freezeCheck) result() (out []frozen) {
+// result returns what was added, and the pinned clusters that the started stage of a rollout would reach.
+func (f *freezeCheck) result(reached []string) (out refusals) {
 	for _, d := range f.active {
 		if ids := f.ids[d.ID]; len(ids) > 0 {
-			out = append(out, frozen{d, sortedKeys(ids)})
+			out.frozen = append(out.frozen, frozen{d, sortedKeys(ids)})
 		}
 	}
+	for _, id := range reached {
+		f.pinned[id] = true
+	}
+	out.pinned = sortedKeys(f.pinned)
 	return out
 }
 
-// frozen returns the frozen clusters that the change affects. If the change starts a stage of a rollout, it also returns
-// the clusters of this stage under pins.
-func (r Result) frozen() ([]frozen, error) {
+// refusals returns the clusters because of which the change is refused.
+func (r Result) refusals() (refusals, error) {
 	check := r.newFreezeCheck()
-	if len(check.active) == 0 {
-		return nil, nil
+	if len(check.active) == 0 && r.State.pinned == nil {
+		return refusals{}, nil
 	}
 	clusters, err := r.affected(true)
 	if err != nil {
-		return nil, err
+		return refusals{}, err
 	}
 	effects := r.effects()
 	for _, a := range clusters {
 		if err := r.work.stopped(); err != nil {
-			return nil, err
+			return refusals{}, err
 		}
 		if !check.concerns(a) {
 			continue
 		}
 		effect, err := effects.on(a)
 		if err != nil {
-			return nil, err
+			return refusals{}, err
 		}
 		check.add(a, effect.key != "")
 	}
-	out := check.result()
+	var reached []string
 	if r.advancesRollout() {
-		pending, err := r.pending()
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, pending...)
+		reached, err = r.pending()
 	}
-	return out, nil
+	return check.result(reached), err
 }
 
 // advancesRollout reports whether the change starts a stage of a rollout.
@@ -134,38 +145,51 @@ func (r Result) advancesRollout() bool {
 	})
 }
 
-// pending returns the clusters under pins that the change reaches when the freezes end. A cluster under several
-// freezes is listed for each of them.
-func (r Result) pending() (out []frozen, err error) {
-	for _, d := range r.State.sorted(KindSnapshot, func(*Document) bool { return true }) {
+// affectedLater returns the pinned clusters whose answers the change changes when they are unpinned.
+func (r Result) affectedLater() (out []affected, err error) {
+	for id := range r.State.pinned {
 		if err := r.work.stopped(); err != nil {
 			return nil, err
 		}
-		ids := r.State.snapshotClusters(d, func(id string, is *frozenCluster) bool {
-			was := r.base.frozen[id]
-			return was != nil && r.State.answersDiffer(r.base, id, was.configured, is.configured)
-		})
-		if len(ids) > 0 {
-			out = append(out, frozen{r.State.docs[KindFreeze][d.ID], ids})
+		was, is := r.base.docs[KindCluster][id], r.State.docs[KindCluster][id]
+		if was == nil || is == nil {
+			continue // its document changes
+		}
+		if before, after := r.base.configured(was), r.State.configured(is); r.State.answersDiffer(r.base, id, before, after) {
+			out = append(out, affected{id: id, name: lowerName(is.Cluster()), before: before, after: after})
 		}
 	}
 	return out, nil
 }
 
-// checkFrozen refuses a change that affects frozen clusters, unless the guard names the freezes and the commit has a reason.
-// It returns the operations that record an override.
+// pending returns the pinned clusters that the change reaches when they are unpinned.
+func (r Result) pending() ([]string, error) {
+	late, err := r.affectedLater()
+	ids := make([]string, len(late))
+	for i, a := range late {
+		ids[i] = a.id
+	}
+	slices.Sort(ids)
+	return ids, err
+}
+
+// checkFrozen refuses a change that serves pinned clusters something else, and one that affects frozen clusters, unless the guard names
+// the freezes and the commit has a reason. It returns the operations that record an override.
 func (g Guard) checkFrozen(r Result) ([]api.RevisionOperation, error) {
 	if g.Off || g.proposed {
 		return nil, nil
 	}
-	all, err := r.frozen()
+	all, err := r.refusals()
 	if err != nil {
 		return nil, err
 	}
+	if len(all.pinned) > 0 {
+		return nil, pinnedError(all.pinned)
+	}
 	var overridden []api.RevisionOperation
 	var refused []frozen
-	for _, f := range all {
-		if slices.Contains(g.OverrideFreezes, f.freeze.ID) && f.freeze.freeze().Mode != freezeModePin {
+	for _, f := range all.frozen {
+		if slices.Contains(g.OverrideFreezes, f.freeze.ID) {
 			overridden = append(overridden, api.RevisionOperation{Op: "override", Kind: string(KindFreeze), ID: f.freeze.ID, Clusters: len(f.clusters)})
 		} else {
 			refused = append(refused, f)
@@ -184,23 +208,16 @@ func (g Guard) checkFrozen(r Result) ([]api.RevisionOperation, error) {
 func frozenError(all []frozen) error {
 	var problems []Problem
 	var details, ids []string
-	ends := "" // advice if a freeze cannot be overridden
 	for _, f := range all {
-		details = append(details, f.describe())
-		if f.freeze.freeze().Mode != freezeModePin {
-			ids = append(ids, f.freeze.ID)
-		} else {
-			ends = "; end the pins first"
-		}
+		details, ids = append(details, f.describe()), append(ids, f.freeze.ID)
 		for _, id := range f.clusters {
 			problems = append(problems, Problem{Kind: KindCluster, ID: id, Detail: fmt.Sprintf("is frozen by %q", f.freeze.ID)})
 		}
 	}
-	detail := strings.Join(details, "; and ") + ends
-	if ends == "" {
-		detail += fmt.Sprintf("; to make the change all the same, send X-Fleet-Override-Freeze: %s and X-Change-Reason", strings.Join(ids, ","))
+	return &Error{
+		Code: CodeFrozen, Problems: problems,
+		Detail: fmt.Sprintf("%s; to make the change all the same, send X-Fleet-Override-Freeze: %s and X-Change-Reason", strings.Join(details, "; and "), strings.Join(ids, ",")),
 	}
-	return &Error{Code: CodeFrozen, Problems: problems, Detail: detail}
 }
 
 // describe describes the refusal of a change in a message.
@@ -209,7 +226,7 @@ func (f frozen) describe() string {
 	if t := f.freeze.freeze().Until; t != nil {
 		until = " until " + t.UTC().Format(time.RFC3339)
 	}
-	return fmt.Sprintf("the answers to %s would change, which %s %q (%s) forbids%s: %s", plural(len(f.clusters), "cluster"), f.freeze.freeze().noun(), f.freeze.ID, f.freeze.freeze().Reason, until, f.firstClusters())
+	return fmt.Sprintf("the answers to %s would change, which freeze %q (%s) forbids%s: %s", plural(len(f.clusters), "cluster"), f.freeze.ID, f.freeze.freeze().Reason, until, f.firstClusters())
 }
 
 // firstClusters returns the ids of the first clusters, and the number of the other clusters.

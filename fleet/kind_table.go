@@ -32,7 +32,7 @@ var kindUses = map[Kind]kindUse{
 	KindSessionEnd:        {internal: true},
 	KindBudget:            {internal: true, derived: true},
 	KindOrphan:            {internal: true, derived: true},
-	KindSnapshot:          {internal: true, derived: true},
+	KindPin:               {internal: true, derived: true},
 	KindVersionAutomation: {internal: true, derived: true},
 }
 

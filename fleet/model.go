@@ -47,7 +47,7 @@ type State struct {
 	live     int                       // number of clusters that are not decommissioned
 	layers   *layerResolution          // nil if there are no layers and no rollout delivers
 	rollouts *openRollouts             // nil if there are none
-	frozen   map[string]*frozenCluster // clusters under a pin, by id
+	pinned   map[string]*pinnedCluster // by id
 	id       *stateID
 	shared   *sharedObjects
 	// definitions stays the same until a definition or a resource type changes.
@@ -541,20 +541,19 @@ type freeze struct {
 	From     *time.Time `json:"from,omitempty"`  // nil: since it was created
 	Until    *time.Time `json:"until,omitempty"` // nil: until it is deleted
 	Reason   string     `json:"reason"`
-	Mode     string     `json:"mode,omitempty"` // freezeModePin; empty: changes are refused
 
 	selector Selector
 }
 
-// freezeSnapshot has the configuration of the clusters that the selector of a freeze matched when the freeze was created.
-type freezeSnapshot struct {
-	ID          string               `json:"id"`
-	Definitions []snapshotDefinition `json:"definitions"`
-	Clusters    []snapshotCluster    `json:"clusters"` // sorted by id
+// pin is what a pinned cluster is served: its merged settings, and the definitions that these refer to.
+type pin struct {
+	ID          string             `json:"id"` // of the cluster
+	Settings    json.RawMessage    `json:"settings"`
+	Definitions []pinnedDefinition `json:"definitions"`
 }
 
-// snapshotDefinition is one version of a definition. Clusters may have several versions of it, because of rollouts.
-type snapshotDefinition struct {
+// pinnedDefinition is a definition as it was before the commit that pinned the cluster.
+type pinnedDefinition struct {
 	Kind Kind            `json:"kind"`
 	ID   string          `json:"id"`
 	Body json.RawMessage `json:"body"`
@@ -563,18 +562,11 @@ type snapshotDefinition struct {
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-// snapshotCluster is a cluster with its merged settings, and the index of each of its definitions.
-type snapshotCluster struct {
-	ID          string          `json:"id"`
-	Settings    json.RawMessage `json:"settings"`
-	Definitions []int           `json:"definitions"`
-}
-
-// frozenCluster is a cluster under a pin.
-type frozenCluster struct {
-	snapshot   *Document
-	settings   *Document  // from the snapshot, in the form of a cluster's document
-	configured *Effective // without the freeze
+// pinnedCluster is the configuration of a pinned cluster.
+type pinnedCluster struct {
+	pin        *Document
+	settings   *Document  // from the pin, in the form of a cluster's document
+	configured *Effective // without the pin
 	served     *Effective
 }
 
@@ -624,8 +616,8 @@ type openRollouts struct {
 // rolloutMask is a set of delivering rollouts, by their index.
 type rolloutMask uint32
 
-// Overlay has the documents that clusters have in place of the stored ones, because of some rollouts, or of a freeze of mode
-// snapshot. Clusters that the same rollouts reach share it.
+// Overlay has the documents that clusters have in place of the stored ones, because of some rollouts, or of a pin.
+// Clusters that the same rollouts reach share it.
 type Overlay struct {
 	docs     map[docKey]*Document
 	rollouts []*Document

@@ -65,22 +65,23 @@ func (r Result) Plan() (api.Plan, error) {
 		plan.Waiting = append(plan.Waiting, *step.Waiting())
 		plan.Warnings = append(plan.Warnings, step.startWarning())
 	}
-	frozen := freezes.result()
-	pending, err := r.pending()
-	if err != nil {
+	if plan.Pending, err = r.pending(); err != nil {
 		return plan, err
 	}
-	if plan.Pending = frozenViews(pending); r.advancesRollout() {
-		frozen = append(frozen, pending...)
-	} else {
-		for _, f := range pending {
-			plan.Warnings = append(plan.Warnings, fmt.Sprintf("the change reaches %s when %s %q (%s) ends: %s", plural(len(f.clusters), "cluster"), f.freeze.freeze().noun(), f.freeze.ID, f.freeze.freeze().Reason, f.firstClusters()))
-		}
+	var reached []string
+	if r.advancesRollout() {
+		reached = plan.Pending
+	} else if len(plan.Pending) > 0 {
+		plan.Warnings = append(plan.Warnings, fmt.Sprintf("the change reaches %s when unpinned: %s", plural(len(plan.Pending), "pinned cluster"), firstIDs(plan.Pending, 3)))
 	}
-	for _, f := range frozen {
+	refused := freezes.result(reached)
+	if len(refused.pinned) > 0 {
+		plan.Warnings = append(plan.Warnings, "the change would be refused: "+pinnedError(refused.pinned).Detail)
+	}
+	for _, f := range refused.frozen {
 		plan.Warnings = append(plan.Warnings, "the change would be refused: "+f.describe())
 	}
-	plan.Frozen = frozenViews(frozen)
+	plan.Frozen = frozenViews(refused.frozen)
 	plan.PlanHash, err = r.hash(plan.Groups)
 	return plan, err
 }
@@ -177,7 +178,7 @@ func (r Result) Changes() []api.ChangeRef { return changeRefs(r.Commit.Changes) 
 func changeRefs(changes []Change) []api.ChangeRef {
 	refs := make([]api.ChangeRef, 0, len(changes))
 	for _, ch := range changes {
-		if ch.Kind != KindBudget && ch.Kind != KindOrphan && ch.Kind != KindSnapshot && ch.Kind != KindVersionAutomation {
+		if ch.Kind != KindBudget && ch.Kind != KindOrphan && ch.Kind != KindPin && ch.Kind != KindVersionAutomation {
 			refs = append(refs, api.ChangeRef{Kind: string(ch.Kind), ID: ch.ID, Action: ch.Action()})
 		}
 	}

@@ -19,11 +19,13 @@ import (
 func randomLimitedWrite(t *rapid.T, w *world) (string, func(*Tx) error) {
 	switch rapid.IntRange(0, 7).Draw(t, "limited write") {
 	case 0:
-		if w.state.Has(KindFreeze, "s") {
-			return "end s", remove(KindFreeze, "s", DeleteOptions{})
+		if ids := sortedKeys(w.state.pinned); len(ids) > 0 {
+			return fmt.Sprint("unpin ", ids), unpinAll(ids...)
 		}
-		body := fmt.Sprintf(`{"id":"s","mode":"pin","reason":"r","selector":%q}`, rapid.SampledFrom([]string{"tier=prod", "region=eu", "id=c1"}).Draw(t, "snapshot"))
-		return body, create(KindFreeze, body)
+		selector, err := ParseSelector(rapid.SampledFrom([]string{"tier=prod", "region=eu", "id=c1"}).Draw(t, "pinned"))
+		require.NoError(t, err)
+		ids := idsOf(w.state.sorted(KindCluster, func(d *Document) bool { return !d.Deleted() && selector.Matches(d.Cluster()) }))
+		return fmt.Sprint("pin ", ids), pinAll(ids...)
 	case 1:
 		id := fmt.Sprintf("c%d", rapid.IntRange(0, 3).Draw(t, "of"))
 		kind := rapid.SampledFrom([]Kind{KindNamespace, ResourceKind("quotas")}).Draw(t, "kind")
@@ -95,8 +97,8 @@ func TestScopeChecksTheSameAsAComparisonOfAllClusters(t *testing.T) {
 			selector := rapid.SampledFrom([]string{"tier=prod", "tier=dev", "tier in (dev,prod)", "region=eu", "region!=us", "environment=dev", "id!=c0", "id=new"}).Draw(rt, "selector")
 			w.grantCI(fmt.Sprint("a", i), `["write"]`, rapid.SampledFrom([]string{"", `{"kinds":["cluster"]}`, fmt.Sprintf(`{"selector":%q}`, selector), fmt.Sprintf(`{"selector":%q}`, selector), fmt.Sprintf(`{"selector":%q}`, selector)}).Draw(rt, "on"))
 		}
-		if id := rapid.SampledFrom([]string{"", "c1", "c2"}).Draw(rt, "frozen"); id != "" {
-			w.must(create(KindFreeze, fmt.Sprintf(`{"id":"s","mode":"pin","reason":"r","selector":"id=%s"}`, id)))
+		if id := rapid.SampledFrom([]string{"", "c1", "c2"}).Draw(rt, "pinned"); id != "" {
+			w.must(pinAll(id))
 		}
 		for range rapid.IntRange(1, 10).Draw(rt, "writes") {
 			what, edit := randomLimitedWrite(rt, w)
@@ -165,18 +167,18 @@ func requireReferences(t require.TestingT, s *State) {
 	}
 }
 
-// TestScopeChecksFrozenClusters: a cluster under a pin counts with the configuration that it is served, and with
-// the one that it gets when the freeze ends.
-func TestScopeChecksFrozenClusters(t *testing.T) {
+// TestScopeChecksPinnedClusters: a pinned cluster counts with the configuration that it is served, and with
+// the one that it gets when it is unpinned.
+func TestScopeChecksPinnedClusters(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, baseLayer)
-	w.must(create(KindFreeze, `{"id":"s","mode":"pin","reason":"r","selector":"id=c1"}`))
+	w.must(pinAll("c1"))
 	w.must(withoutGuard(patch(KindLayer, "base", `{"namespaces":[]}`)))
 	w.grantCI("others", `["write"]`, `{"selector":"id!=c1"}`)
 	for what, edit := range map[string]func(*Tx) error{
-		"a definition of the snapshot": patch(KindNamespace, "team", `{"labels":{"a":"b"}}`),
-		"a definition for later":       patch(KindComponent, "grafana", `{"component_version":"18"}`),
-		"a layer":                      patch(KindLayer, "base", `{"namespaces":[{"id":"kept"}]}`),
+		"a definition of the pin": patch(KindNamespace, "team", `{"labels":{"a":"b"}}`),
+		"a definition for later":  patch(KindComponent, "grafana", `{"component_version":"18"}`),
+		"a layer":                 patch(KindLayer, "base", `{"namespaces":[{"id":"kept"}]}`),
 	} {
 		tx := w.state.Begin()
 		require.NoError(t, withoutGuard(edit)(tx))

@@ -160,6 +160,10 @@ func (tx *Tx) restore(kind Kind, id string, body json.RawMessage) (*Document, er
 	if tx.kinds.byName[kind] == nil {
 		return nil, tx.notFound(kind, id)
 	}
+	body, err := tx.keepPin(kind, id, body)
+	if err != nil {
+		return nil, err
+	}
 	was, err := tx.kinds.document(Record{Kind: kind, ID: id, Body: body})
 	if err != nil {
 		return nil, fmt.Errorf("%s %q as it was: %w", tx.kinds.noun(kind), id, err)

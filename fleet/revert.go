@@ -101,6 +101,12 @@ func (b *Batch) revertChanges(changes []Change, prefer jsontext.Side) ([]*Docume
 	r := reverting{b: b, prefer: prefer, changes: map[docKey]Change{}, now: Documents{}, conflicting: map[docKey]bool{}, removed: map[docKey]bool{}}
 	before := Documents{}
 	for _, ch := range changes {
+		for _, body := range []*json.RawMessage{&ch.Before, &ch.After} {
+			var err error
+			if *body, err = b.tx.keepPin(ch.Kind, ch.ID, *body); err != nil {
+				return nil, err
+			}
+		}
 		before.Set(ch.Kind, ch.ID, ch.Before)
 		r.changes[docKey{ch.Kind, ch.ID}] = ch
 		doc := b.tx.raw(ch.Kind, ch.ID)

@@ -29,7 +29,7 @@ var readsStored = map[string]string{
 	"State.VisibleTo": "copies documents", "State.addCovered": "", "State.addOfClusters": "adds the documents of its variants too", "State.addDefinition": "adds the documents of its variants too", "State.addRollouts": "asks whether it is visible", "Tx.checkReadable": "asks whether it is visible", "Tx.hides": "asks whether it is visible", "Tx.checkFleetLimits": "counts documents", "labelLimits.isKnown": "asks whether it is visible", "Tx.newLabelLimits": "rollouts change no selector of a layer", "State.Shows": "asks whether it is visible", "State.showsOperation": "asks whether it is visible", "State.showsVersion": "asks whether it is visible", "State.MayHaveHistory": "asks whether it is visible",
 
 	// Rollouts and the layers that they change.
-	"kindSet.overlayOf": "makes variants", "kindSet.decodeSnapshot": "makes variants", "RolloutInputs.unchanged": "compares with an earlier State", "Tx.makesChange": "compares with the documents that the rollout changes", "Tx.repeatRollout": "compares with the documents that the rollout changes", "State.checkMergeOrder": "", "State.checkRolloutDocuments": "", "State.withVariants": "", "txValidation.checkVariants": "",
+	"kindSet.overlayOf": "makes variants", "kindSet.decodePin": "makes variants", "RolloutInputs.unchanged": "compares with an earlier State", "Tx.makesChange": "compares with the documents that the rollout changes", "Tx.repeatRollout": "compares with the documents that the rollout changes", "State.checkMergeOrder": "", "State.checkRolloutDocuments": "", "State.withVariants": "", "txValidation.checkVariants": "",
 	"State.placeOn": "shows the stored document beside the variant", "notStageable": "", "Overlay.get": "", "State.recomputeLayers": "", "kindSet.resolveAll": "match replaces layers by their variants",
 
 	// Checks of stored documents; checkVariants runs them for variants.
@@ -86,7 +86,7 @@ func TestDefinitionsOfClusters(t *testing.T) {
 
 // readsStoredDocuments reports whether an expression reads documents of a kind that rollouts may change.
 func readsStoredDocuments(n ast.Node) bool {
-	unstaged := []string{"KindCluster", "KindToken", "KindBudget", "KindOrphan", "KindRollout", "KindStrategy", "KindFreeze", "KindSnapshot", "KindSessionEnd", "KindAccess", "KindWebhook", "KindResourceType", "KindVersionAutomation"}
+	unstaged := []string{"KindCluster", "KindToken", "KindBudget", "KindOrphan", "KindRollout", "KindStrategy", "KindFreeze", "KindPin", "KindSessionEnd", "KindAccess", "KindWebhook", "KindResourceType", "KindVersionAutomation"}
 	switch n := n.(type) {
 	case *ast.IndexExpr:
 		docs, ok := n.X.(*ast.SelectorExpr)

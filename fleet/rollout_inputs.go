@@ -42,8 +42,8 @@ func (s *State) rolloutInputs(work work, d *Document, known *RolloutInputs) (*Ro
 	}
 	made := Documents{}
 	made.Set(KindRollout, d.ID, bodies[1])
-	for id := range s.docs[KindSnapshot] {
-		made.Set(KindSnapshot, id, nil)
+	for id := range s.docs[KindPin] {
+		made.Set(KindPin, id, nil)
 	}
 	unchanged := known.unchanged(s, d)
 	inputs, err := s.inputsChangedBy(work, []Change{{Kind: KindRollout, ID: d.ID, Before: bodies[0], After: bodies[1]}}, made, unchanged)
@@ -135,8 +135,8 @@ func sameRolloutChanges(a, b *Document) bool {
 
 // HeldBack reports whether a pin keeps changes of some inputs from a cluster.
 func (s *State) HeldBack(cluster *Document, inputs []ChangedInput) (bool, error) {
-	f := s.frozen[cluster.ID]
-	if f == nil {
+	p := s.pinned[cluster.ID]
+	if p == nil {
 		return false, nil
 	}
 	for _, list := range s.kinds.lists {
@@ -144,7 +144,7 @@ func (s *State) HeldBack(cluster *Document, inputs []ChangedInput) (bool, error)
 		for _, in := range inputs {
 			only[in.ID] = only[in.ID] || in.List == list.endpoint
 		}
-		served, err := s.receiptsOf(f.served, list, only)
+		served, err := s.receiptsOf(p.served, list, only)
 		if err != nil {
 			return false, err
 		}

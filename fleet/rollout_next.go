@@ -10,10 +10,10 @@ import (
 )
 
 // StageCounts are the clusters of a stage whose inputs the rollout changes, by the status of exactly these inputs. All but
-// Affected and Frozen count only clusters that are served the change.
+// Affected and Pinned count only clusters that are served the change.
 type StageCounts struct {
 	Affected, Confirmed, Pending, Behind, Unknown, Failed, Offline int
-	Frozen                                                         int // the change reaches them when their freeze ends
+	Pinned                                                         int // the change reaches them when they are unpinned
 	// Failure names one of the failed clusters, with the cause that it reported; empty: none.
 	Failure string
 	// Shared is the number of clusters in Pending, Behind and Unknown that poll with the shared token, whose reports do not count.
@@ -94,8 +94,8 @@ func (r *rollout) current(c *StageCounts, now time.Time) RolloutStep {
 	if s.Skipped || c.Affected == 0 {
 		return RolloutStep{}
 	}
-	if c.Frozen > 0 {
-		return RolloutStep{Reason: "freeze", Stage: s.Name, Message: fmt.Sprintf("stage %q: pins keep the change from %s", s.Name, plural(c.Frozen, "cluster"))}
+	if c.Pinned > 0 {
+		return RolloutStep{Reason: "pin", Stage: s.Name, Message: fmt.Sprintf("stage %q: pins keep the change from %s", s.Name, plural(c.Pinned, "cluster"))}
 	}
 	uncounted := ""
 	if c.Shared > 0 {
@@ -172,14 +172,14 @@ func (tx *Tx) StepRollout(id string, step RolloutStep) error {
 	return nil
 }
 
-// WaitForFreezes returns the wait for the freezes that forbid a step at a time, or the step if none does. A stage that should
+// WaitForFreezes returns the wait for the freezes and pins that forbid a step at a time, or the step if none does. A stage that should
 // lose the change but is frozen pauses the rollout.
 func (s *State) WaitForFreezes(ctx context.Context, id string, step RolloutStep, now time.Time) (RolloutStep, error) {
 	return s.waitForFreezes(newWork(ctx), id, step, now)
 }
 
 func (s *State) waitForFreezes(work work, id string, step RolloutStep, now time.Time) (RolloutStep, error) {
-	if !slices.Contains([]string{RolloutStart, RolloutBack}, step.Action) || len(s.ActiveFreezes(now)) == 0 {
+	if !slices.Contains([]string{RolloutStart, RolloutBack}, step.Action) || s.pinned == nil && len(s.ActiveFreezes(now)) == 0 {
 		return step, nil
 	}
 	tx := s.Begin()
@@ -196,25 +196,30 @@ func (s *State) waitForFreezes(work work, id string, step RolloutStep, now time.
 	if err != nil {
 		return RolloutStep{}, err
 	}
-	all, err := res.frozen()
-	if err != nil || len(all) == 0 {
+	all, err := res.refusals()
+	if err != nil || len(all.frozen)+len(all.pinned) == 0 {
 		return step, err
 	}
-	details, until := make([]string, len(all)), all[0].freeze.freeze().Until
-	for i, f := range all {
-		details[i] = fmt.Sprintf("%s %q of %s", f.freeze.freeze().noun(), f.freeze.ID, f.firstClusters())
-		if end := f.freeze.freeze().Until; end == nil || until != nil && end.After(*until) {
-			until = end
+	wait := RolloutStep{Reason: "freeze", Stage: step.Stage}
+	var details []string
+	if len(all.pinned) > 0 {
+		wait.Reason = "pin"
+		details = append(details, "pins of "+firstIDs(all.pinned, 3))
+	}
+	for i, f := range all.frozen {
+		details = append(details, fmt.Sprintf("freeze %q of %s", f.freeze.ID, f.firstClusters()))
+		switch end := f.freeze.freeze().Until; {
+		case end == nil || wait.Reason == "pin" || i > 0 && wait.Until.IsZero():
+			wait.Until = time.Time{} // unknown
+		case end.After(wait.Until):
+			wait.Until = *end
 		}
 	}
 	message := strings.Join(details, ", ")
 	if step.Action == RolloutBack {
 		return RolloutStep{Action: RolloutPause, Stage: step.Stage, Message: step.Message + "; it keeps the change: " + message}, nil
 	}
-	wait := RolloutStep{Reason: "freeze", Stage: step.Stage, Message: message}
-	if until != nil {
-		wait.Until = *until
-	}
+	wait.Message = message
 	return wait, nil
 }
 
@@ -224,10 +229,10 @@ func Advances(d *Document) bool {
 	return r.State == rolloutRunning && r.Advance == advanceAutomatic
 }
 
-// EndFreeze ends a pin whose until has passed. Its removals are not confirmed, so the guard also refuses
-// removals from a protected environment.
-func (tx *Tx) EndFreeze(id string) error {
+// EndPin unpins a cluster whose until has passed. The removals are not confirmed, so the guard also refuses those from a protected
+// environment.
+func (tx *Tx) EndPin(cluster string) error {
 	tx.Guard(Guard{Careful: true})
-	_, err := tx.Delete(KindFreeze, id, DeleteOptions{})
+	_, err := tx.PatchObject(KindCluster, cluster, map[string]any{"pinned": nil})
 	return err
 }

@@ -131,7 +131,7 @@ func (c scopeCheck) isDerived(e edit) bool {
 	if e.kind == KindVersionAutomation {
 		return !c.tx.holdsChanged[e.id]
 	}
-	return e.kind == KindBudget || e.kind == KindOrphan || e.kind == KindSnapshot
+	return e.kind == KindBudget || e.kind == KindOrphan || e.kind == KindPin
 }
 
 // permits reports whether a grant permits the change of a document.
@@ -197,7 +197,7 @@ func (c scopeCheck) covers(g grant, doc *Document) bool {
 		return matchesAny(g.On.Layers, doc.ID) && (!limited || l.selectorErr == nil && !l.All && l.selector.within(g.selector))
 	case KindFreeze:
 		f := doc.freeze()
-		return !limited || !f.All && f.Selector != "" && f.selector.within(g.selector) && c.coversSnapshot(g, doc.ID)
+		return !limited || !f.All && f.Selector != "" && f.selector.within(g.selector)
 	case KindRollout:
 		return c.coversRollout(g, doc.rollout())
 	case KindStrategy, KindResourceType:
@@ -205,15 +205,6 @@ func (c scopeCheck) covers(g grant, doc *Document) bool {
 	default: // its effect on clusters is checked
 		return true
 	}
-}
-
-// coversSnapshot reports whether the clusters that a pin keeps are within the limits of a grant. Some may have
-// left its selector, and the server ends the freeze when its until has passed, whoever set that.
-func (c scopeCheck) coversSnapshot(g grant, id string) bool {
-	snapshot := c.tx.base.docs[KindSnapshot][id]
-	return snapshot == nil || len(c.tx.base.snapshotClusters(snapshot, func(id string, _ *frozenCluster) bool {
-		return !g.selector.Matches(c.tx.base.docs[KindCluster][id].Cluster())
-	})) == 0
 }
 
 // coversRollout reports whether the limits of a grant cover every document that a rollout changes. Its stages need no limit:
@@ -308,7 +299,7 @@ func (tx *Tx) clustersToCover(r *Result) ([]affected, error) {
 		}
 		return refers
 	}
-	for id := range tx.base.frozen {
+	for id := range tx.base.pinned {
 		add(id)
 	}
 	if len(changes.definitions)+len(staged) == 0 {
@@ -337,23 +328,6 @@ func (tx *Tx) clustersToCover(r *Result) ([]affected, error) {
 	return out, nil
 }
 
-// affectedLater returns the clusters under pins whose answers change when the freezes end.
-func (r *Result) affectedLater() (out []affected, err error) {
-	for id := range r.State.frozen {
-		if err := r.work.stopped(); err != nil {
-			return nil, err
-		}
-		was, is := r.base.docs[KindCluster][id], r.State.docs[KindCluster][id]
-		if was == nil || is == nil {
-			continue // its document changes
-		}
-		if before, after := r.base.configured(was), r.State.configured(is); r.State.answersDiffer(r.base, id, before, after) {
-			out = append(out, affected{id: id, name: lowerName(is.Cluster()), before: before, after: after})
-		}
-	}
-	return out, nil
-}
-
 // changedByRollouts returns the definitions that open rollouts in the change stage. An approval, a skipped stage or a pause changes
 // no answer at once, but decides about later answers to the clusters that refer to these definitions.
 func (tx *Tx) changedByRollouts() map[Kind]map[string]bool {
@@ -372,7 +346,7 @@ func (tx *Tx) changedByRollouts() map[Kind]map[string]bool {
 	return staged
 }
 
-// reachedByRollouts returns a cluster if it refers to a definition that rollouts stage, now or when a freeze ends.
+// reachedByRollouts returns a cluster if it refers to a definition that rollouts stage, now or when it is unpinned.
 func (r *Result) reachedByRollouts(id string, staged map[Kind]map[string]bool) (affected, bool) {
 	doc := r.State.docs[KindCluster][id]
 	if doc == nil {

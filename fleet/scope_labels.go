@@ -33,8 +33,7 @@ var clusterSelections = map[Kind]func(d *Document, at time.Time) []clusterSelect
 		return nil
 	},
 	KindFreeze: func(d *Document, at time.Time) []clusterSelection {
-		// A pin keeps its clusters when their labels change.
-		if f := d.freeze(); !f.All && f.Selector != "" && f.Mode != freezeModePin && f.phase(at) != freezeEnded {
+		if f := d.freeze(); !f.All && f.Selector != "" && f.phase(at) != freezeEnded {
 			return []clusterSelection{{d, &f.selector, f.matches}}
 		}
 		return nil

@@ -48,7 +48,7 @@ func (p *componentPast) start(at Revision, history DocumentHistory) error {
 
 // documents returns all kinds that an input may depend on: any cluster, layer or component may have affected it earlier.
 func (p *componentPast) documents() []DocumentName {
-	return []DocumentName{{Kind: KindCluster}, {Kind: KindComponent}, {Kind: KindLayer}, {Kind: KindRollout}, {Kind: KindSnapshot}}
+	return []DocumentName{{Kind: KindCluster}, {Kind: KindComponent}, {Kind: KindLayer}, {Kind: KindRollout}, {Kind: KindPin}}
 }
 
 // stepBack implements servedPast.
@@ -99,8 +99,8 @@ func (p *componentPast) cluster(layers *layerResolution, id string, body []byte)
 	if body == nil {
 		return nil, nil //nolint:nilnil // there was no such cluster
 	}
-	if frozen := p.view.frozen[id]; frozen != nil {
-		return frozen.served, nil
+	if pinned := p.view.pinned[id]; pinned != nil {
+		return pinned.served, nil
 	}
 	doc, err := p.view.kinds.document(Record{Kind: KindCluster, ID: id, Body: body})
 	switch {

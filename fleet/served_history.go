@@ -147,7 +147,7 @@ func (p *clusterPast) start(at Revision) error {
 	if err != nil {
 		return err
 	}
-	names := []DocumentName{{KindCluster, p.cluster}, {Kind: KindLayer}, {Kind: KindResourceType}, {Kind: KindRollout}, {Kind: KindSnapshot}}
+	names := []DocumentName{{KindCluster, p.cluster}, {Kind: KindLayer}, {Kind: KindResourceType}, {Kind: KindRollout}, {KindPin, p.cluster}}
 	for _, name := range names {
 		p.watched[name] = true
 	}

@@ -163,11 +163,11 @@ func (tx *Tx) createsAgain(e edit) bool {
 }
 
 // Public returns the change as the API shows it: a token without the stored form of its secrets, a rollout or version automation
-// without the identity of its principal, a webhook without the path of its URL, a snapshot without its content, which may be megabytes.
+// without the identity of its principal, a webhook without the path of its URL, a pin without its content, which may be megabytes.
 func (c Change) Public() (before, after json.RawMessage, err error) {
 	private := withoutSecrets
 	switch c.Kind {
-	case KindSnapshot:
+	case KindPin:
 		return nil, nil, nil
 	case KindToken:
 	case KindRollout, KindVersionAutomation:

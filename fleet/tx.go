@@ -57,7 +57,7 @@ type Result struct {
 	// Stored is the number of problems in the checked documents that were stored before, and so do not refuse the change.
 	Stored       int
 	base         *State
-	layerChanges []layerChange // clusters that layers or freezes change
+	layerChanges []layerChange // clusters that layers or pins change
 	removals     removals
 	objects      *objectChanges
 	work         work

@@ -38,9 +38,6 @@ func (tx *Tx) delete(kind Kind, id string, opt DeleteOptions) (doc *Document, cl
 			clusters = tx.countClustersWith(kind, id)
 		}
 		tx.record(kind, id, nil)
-		if kind == KindFreeze {
-			tx.record(KindSnapshot, id, nil)
-		}
 		switch {
 		case !opt.Cascade: // Finish finds remaining references
 		case kind == KindResourceType:
@@ -53,7 +50,7 @@ func (tx *Tx) delete(kind Kind, id string, opt DeleteOptions) (doc *Document, cl
 		}
 		return doc, clusters, err
 	}
-	// Deletion protection cannot be lifted in the commit that deletes. The layers in this Tx may differ from those before,
+	// Neither deletion protection nor a pin can be lifted in the commit that deletes. The layers in this Tx may differ from those before,
 	// so both count.
 	stored, exists := tx.base.Get(kind, id)
 	if doc.own.cluster.DeletionProtection {
@@ -61,6 +58,9 @@ func (tx *Tx) delete(kind Kind, id string, opt DeleteOptions) (doc *Document, cl
 	}
 	if exists && tx.base.configured(stored).cluster.DeletionProtection {
 		return nil, 0, tx.base.configured(stored).protectedError()
+	}
+	if doc.Cluster().Pinned != nil || exists && stored.Cluster().Pinned != nil { // also if this Tx unpins it
+		return nil, 0, pinnedError([]string{id})
 	}
 	if opt.Orphan {
 		tx.record(kind, id, nil)

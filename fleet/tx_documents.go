@@ -181,11 +181,7 @@ func (tx *Tx) put(kind Kind, id string, before *Document, obj map[string]any) (*
 			return nil, err
 		}
 	}
-	doc, err := tx.store(kind, id, obj)
-	if err == nil && kind == KindFreeze {
-		err = tx.storeSnapshot(before, doc)
-	}
-	return doc, err
+	return tx.store(kind, id, obj)
 }
 
 // store stores an object as the content of a document; it may change the object.

@@ -14,7 +14,7 @@ import (
 type txValidation struct {
 	base, next   *State
 	layerChanges []layerChange // clusters that layers change
-	// servedChanges are the clusters that are served another configuration, through layers or freezes.
+	// servedChanges are the clusters that are served another configuration, through layers or pins.
 	servedChanges []layerChange
 	problems      []Problem
 	limits        []Problem

@@ -37,7 +37,7 @@ func TestComponentsDeviate(t *testing.T) {
 	want := map[string][]string{"c0": {"loki"}, "c1": {"grafana"}, "c3": {"grafana"}}
 	require.Equal(t, want, deviating)
 
-	w.must(create(KindFreeze, `{"id":"kept","reason":"r","all":true,"mode":"pin"}`))
+	w.must(pinAll("c0", "c1", "c2", "c3"))
 	for _, cluster := range w.state.All(KindCluster) {
 		for c := range w.state.Components(cluster) {
 			require.Equal(t, slices.Contains(want[cluster.ID], c.ID), c.Deviates, "%s on %s under a pin", c.ID, cluster.ID)

@@ -148,7 +148,10 @@ func (tx *Tx) changes(now time.Time) ([]edit, []Change, error) {
 		}
 		edits = append(edits, edit{key.kind, key.id, doc})
 	}
-	edits = tx.dropTokens(tx.endTombstones(edits))
+	edits, err := tx.addPins(tx.dropTokens(tx.endTombstones(edits)))
+	if err != nil {
+		return nil, nil, err
+	}
 	slices.SortFunc(edits, func(a, b edit) int {
 		if a.kind == b.kind { // true for nearly all of possibly thousands of pairs
 			return strings.Compare(a.id, b.id)

@@ -11,7 +11,7 @@ import (
 
 // A principal whose right to read has limits reads a State that has only the visible documents: those within the limits, and those
 // that determine the inputs of visible clusters. All reads of such a State are correct without further checks. The configurations of
-// visible clusters are those of the whole State, so rollouts and freezes that are not visible still determine them.
+// visible clusters are those of the whole State, so rollouts that are not visible still determine them.
 
 // VisibleTo returns the State as rights permit to read it: the State itself if they permit to read everything. The result is for
 // reads only: changes of it are refused.
@@ -208,16 +208,16 @@ func (s *State) addCovered() {
 // addOfClusters adds the layers that match visible clusters, and the definitions that these clusters and visible layers refer to.
 func (s *State) addOfClusters() {
 	whole := s.visible.whole
-	chains, frozen := map[*layerChain]bool{}, map[string]*frozenCluster{}
+	chains, pinned := map[*layerChain]bool{}, map[string]*pinnedCluster{}
 	effective := map[string]*Effective{}
 	for id, d := range s.docs[KindCluster] {
 		if e := whole.configured(d); e != d.own {
 			effective[id] = e
 			chains[e.chain] = true
 		}
-		if f := whole.frozen[id]; f != nil {
-			frozen[id] = f
-			s.addDefinitions(f.served)
+		if p := whole.pinned[id]; p != nil {
+			pinned[id], s.docs[KindPin][id] = p, p.pin
+			s.addDefinitions(p.served)
 		}
 		s.addDefinitions(whole.configured(d))
 	}
@@ -238,7 +238,7 @@ func (s *State) addOfClusters() {
 			s.docs[KindResourceType][a.typeDoc.ID] = whole.docs[KindResourceType][a.typeDoc.ID]
 		}
 	}
-	if s.frozen = frozen; whole.layers != nil {
+	if s.pinned = pinned; whole.layers != nil {
 		s.layers = &layerResolution{ascending: sortByPriority(s.docs[KindLayer]), version: whole.layers.version, effective: effective}
 	}
 }
@@ -323,7 +323,7 @@ func (v *visibility) reachesOthers(s *State, r *rollout, changed map[Kind]map[st
 func (s *State) addFreezes() {
 	for id, d := range s.visible.whole.docs[KindFreeze] {
 		for _, cluster := range s.docs[KindCluster] {
-			if !cluster.Deleted() && s.visible.whole.isFrozenBy(d, cluster.Cluster()) {
+			if !cluster.Deleted() && d.freeze().matches(cluster.Cluster()) {
 				s.docs[KindFreeze][id] = d
 				break
 			}
@@ -338,8 +338,8 @@ func (s *State) Shows(ch Change) bool {
 		return true
 	}
 	now := s.docs[ch.Kind][ch.ID]
-	if ch.Kind == KindSnapshot {
-		return s.docs[KindFreeze][ch.ID] != nil // the history does not show its content
+	if ch.Kind == KindPin {
+		return s.docs[KindCluster][ch.ID] != nil // the history does not show its content
 	}
 	if !s.visible.whole.kinds.useOf(ch.Kind).readable || now == nil && s.visible.whole.docs[ch.Kind][ch.ID] != nil {
 		return false

@@ -99,10 +99,7 @@ func freezeEvents(c Change) ([]DocumentEvent, error) {
 	if err := json.Unmarshal(body, &f); err != nil {
 		return nil, err
 	}
-	data := map[string]any{"freeze": c.ID, "reason": f.Reason, "mode": freezeModeBlock}
-	if f.Mode != "" {
-		data["mode"] = f.Mode
-	}
+	data := map[string]any{"freeze": c.ID, "reason": f.Reason}
 	if f.All {
 		data["all"] = true
 	} else {

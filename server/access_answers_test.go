@@ -61,8 +61,8 @@ func TestAnswersAboutRights(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := twoTeams(t)
-			w.delete("/freezes/snapshot").want(200)
-			w.delete("/freezes/zebra-snapshot").want(200)
+			w.pin("web-01", "null")
+			w.pin("zebra-01", "null")
 			for _, rollout := range []string{"web-rollout", "shared", "zebra-rollout", "zebra-both"} {
 				w.post("/rollouts/"+rollout+"/abort", "")
 				w.delete("/rollouts/" + rollout)

@@ -28,6 +28,9 @@ func (s *Server) ListClusters(c echo.Context, p api.ListClustersParams) error {
 		dns := fleet.NormalDNS(*p.ClusterDNS)
 		docs = slices.DeleteFunc(docs, func(d *fleet.Document) bool { return fleet.NormalDNS(d.Cluster().ClusterDNS) != dns })
 	}
+	if value(p.Pinned) {
+		docs = slices.DeleteFunc(docs, func(d *fleet.Document) bool { return d.Cluster().Pinned == nil })
+	}
 	running, err := runningOnly(st, p.Component, p.ComponentVersion, p.OCITag)
 	if err != nil {
 		return err

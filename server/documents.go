@@ -79,9 +79,7 @@ func (s *Server) update(c echo.Context, kind fleet.Kind, id string, p writeParam
 func (s *Server) viewOf(st *fleet.State, doc *fleet.Document) any {
 	switch doc.Kind {
 	case fleet.KindFreeze:
-		view := st.FreezeView(doc, s.cfg.Now())
-		view.EndRefused = s.endRefusal(st, doc.ID)
-		return view
+		return st.FreezeView(doc, s.cfg.Now())
 	case fleet.KindRollout:
 		return st.RolloutView(doc)
 	case fleet.KindWebhook:

@@ -36,5 +36,5 @@ func (s *Server) PatchFreeze(c echo.Context, id string, p api.PatchFreezeParams)
 }
 
 func (s *Server) DeleteFreeze(c echo.Context, id string, p api.DeleteFreezeParams) error {
-	return s.deleteDocument(c, fleet.KindFreeze, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, p.PlanHash}, fleet.DeleteOptions{})
+	return s.deleteDocument(c, fleet.KindFreeze, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, nil}, fleet.DeleteOptions{})
 }

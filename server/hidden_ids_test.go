@@ -26,7 +26,7 @@ func missing(text string) string { return strings.ReplaceAll(text, "zebra", "zeb
 func hiddenWorld(t *testing.T) *world {
 	t.Helper()
 	w := twoTeams(t)
-	w.delete("/freezes/snapshot").want(200)
+	w.pin("web-01", "null")
 	for _, c := range [][2]string{
 		{"/resource_types", `{"id":"zebra","schema":{"type":"object","additionalProperties":false,"properties":{"zebra":{"type":"string","default":"zebra"}}}}`},
 		{"/resources/quotas", `{"id":"zebra","spec":{"cpu":3}}`},
@@ -304,14 +304,15 @@ func TestHiddenIDs(t *testing.T) {
 	for name, rights := range map[string][]string{
 		"tenant": {accessFor("team", `["read","plan","write","approve","push_version","override_freeze"]`, `{"selector":"team=web","kinds":["cluster","layer","freeze"]}`)},
 		"wide":   {accessFor("team", `["read","plan"]`, teamRead), accessFor("wide", `["write","plan","approve","push_version","override_freeze"]`, "")},
-		"kept":   {accessFor("team", `["read","plan","write"]`, teamRead)}, // with clusters whose configuration a freeze keeps
+		"kept":   {accessFor("team", `["read","plan","write"]`, teamRead)}, // with pinned clusters
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := hiddenWorld(t)
 			if name == "kept" {
+				w.pin("web-01", `{"reason":"r"}`)
 				w.patch("/clusters/web-01", `{"platform_components":[{"id":"web-app","component_version":"9.9.9"}]}`).want(200)
-				w.create("/freezes", `{"id":"kept","reason":"r","mode":"pin","selector":"team=web"}`)
+				w.pin("zebra-01", `{"reason":"zebra"}`)
 			}
 			as := bearer(w.issue(scopedBody).secret)
 			for _, body := range rights {

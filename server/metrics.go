@@ -144,7 +144,7 @@ func (m *metrics) committed(changes []fleet.Change) {
 	kinds := map[fleet.Kind]bool{}
 	for _, ch := range changes {
 		kind := ch.Kind
-		if kind == fleet.KindBudget || kind == fleet.KindOrphan || kind == fleet.KindSnapshot || kind == fleet.KindVersionAutomation {
+		if kind == fleet.KindBudget || kind == fleet.KindOrphan || kind == fleet.KindPin || kind == fleet.KindVersionAutomation {
 			continue // they are part of other changes
 		}
 		if _, typed := strings.CutPrefix(string(kind), string(kindResource)+"/"); typed {

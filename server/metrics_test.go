@@ -233,7 +233,7 @@ func TestChartMetricsExist(t *testing.T) {
 	w.create("/webhooks", `{"id":"log","url":"https://hooks.example.com/"}`)
 	w.create("/rollouts", `{"id":"paused","operations":[`+bump+`],"stages":[{"name":"all","all":true}]}`)
 	w.do("POST", "/rollouts/paused/pause", "").want(200)
-	w.create("/freezes", `{"id":"over","mode":"pin","all":true,"until":"2001-01-01T00:00:00Z","reason":"INC-7"}`)
+	w.pin("demo-cluster-01", `{"until":"2001-01-01T00:00:00Z","reason":"INC-7"}`)
 	served := string(w.get("/metrics", "Authorization", "Bearer "+readToken).want(200).body)
 	ours := regexp.MustCompile(`\bflux_resourceset_[a-z_]+`)
 	// Series that exist only after an event, and those that Prometheus adds.

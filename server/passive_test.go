@@ -12,7 +12,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/versions"
 )
 
-// TestPassiveProcess: a passive process ends no freeze, advances no rollout, and scans and moves no version. Another process on the same
+// TestPassiveProcess: a passive process ends no pin, advances no rollout, and scans and moves no version. Another process on the same
 // store does all of it.
 func TestPassiveProcess(t *testing.T) {
 	t.Parallel()
@@ -24,7 +24,7 @@ func TestPassiveProcess(t *testing.T) {
 		cfg = *c
 	})
 	until := w.clock.Now().Add(time.Hour).Format(time.RFC3339)
-	w.post("/freezes", `{"id":"keep","mode":"pin","selector":"id=wave-2","until":"`+until+`","reason":"INC-7"}`).want(201)
+	w.pin("wave-2", `{"until":"`+until+`","reason":"INC-7"}`)
 	w.create("/platform_components", `{"id":"followed","component_path":"followed","component_version":"6.8.0","oci_url":"https://charts.example.com","oci_tag":"v1","version_policy":{"range":">=6"}}`)
 	w.post("/rollouts/auto/start", "").want(200)
 	w.clock.advance(2 * time.Hour)
@@ -47,5 +47,5 @@ func TestPassiveProcess(t *testing.T) {
 	}
 	act(runners[0])
 	require.Positive(t, f.take())
-	w.get("/freezes/keep").problem(404, "not_found")
+	require.NotContains(t, w.get("/clusters/wave-2").want(200).json(), "pinned")
 }

@@ -58,18 +58,12 @@ func (s *Server) Plan(c echo.Context, p api.PlanParams) error {
 	return s.sendBuffered(c, answer)
 }
 
-// runPlan runs the operations of a plan, an action on a rollout or the end of a freeze, without committing the change.
+// runPlan runs the operations of a plan, or an action on a rollout, without committing the change.
 func (s *Server) runPlan(c echo.Context, req api.PlanRequest) (fleet.Result, []api.OperationResult, error) {
 	meta := store.Meta{DryRun: true}
-	ways := 0
-	for _, present := range []bool{len(req.Operations) > 0, req.Rollout != "", req.Freeze != ""} {
-		if present {
-			ways++
-		}
-	}
 	switch {
-	case req.Rollout == "" && (req.Action != "" || req.Stage != ""), ways != 1:
-		return fleet.Result{}, nil, fleet.Invalid([]fleet.Problem{{Detail: "exactly one of operations, rollout and freeze is required; action and stage are for rollout"}})
+	case req.Rollout == "" && (req.Action != "" || req.Stage != ""), (len(req.Operations) > 0) == (req.Rollout != ""):
+		return fleet.Result{}, nil, fleet.Invalid([]fleet.Problem{{Detail: "exactly one of operations and rollout is required; action and stage are for rollout"}})
 	case len(req.Operations) > 0:
 		res, results, _, err := s.runBatch(c, meta, req.Operations, fleet.Guard{Off: true})
 		return res, results, err
@@ -77,10 +71,6 @@ func (s *Server) runPlan(c echo.Context, req api.PlanRequest) (fleet.Result, []a
 	res, err := s.transact(c, meta, func(tx *fleet.Tx) error {
 		tx.Guard(fleet.Guard{Off: true})
 		tx.UseContext(requestOf(c).job.Context())
-		if req.Freeze != "" {
-			_, err := tx.Delete(fleet.KindFreeze, req.Freeze, fleet.DeleteOptions{})
-			return err
-		}
 		return tx.PlanRollout(req.Rollout, cmp.Or(req.Action, fleet.RolloutStart), req.Stage)
 	})
 	return res, []api.OperationResult{}, err

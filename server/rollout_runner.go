@@ -24,7 +24,7 @@ func (s *Server) RunRollouts(ctx context.Context) {
 	})
 }
 
-// AdvanceRollouts ends the freezes whose until has passed, and makes at most one step of each automatic rollout. It makes no steps
+// AdvanceRollouts unpins the clusters whose until has passed, and makes at most one step of each automatic rollout. It makes no steps
 // while this process does not know the status of all clusters, while clocks differ, or while it does not follow the store.
 func (s *Server) AdvanceRollouts(ctx context.Context) {
 	st, _, problem := s.cfg.Replica.StateForReads()
@@ -32,7 +32,7 @@ func (s *Server) AdvanceRollouts(ctx context.Context) {
 	if st == nil || problem != nil || s.statusWait() != "" {
 		return
 	}
-	s.endFreezes(ctx, st)
+	s.endPins(ctx, st)
 	anyOpen := false
 	for _, d := range st.All(fleet.KindRollout) {
 		_, open := fleet.RolloutStages(d)

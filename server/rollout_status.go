@@ -100,8 +100,8 @@ func (s *Server) stageProgress(ctx context.Context, st *fleet.State, d *fleet.Do
 			return nil, err
 		}
 		if held {
-			p.Frozen++
-			addID(p, "frozen", cluster.ID)
+			p.Pinned++
+			addID(p, "pinned", cluster.ID)
 			continue
 		}
 		yieldToPolls()
@@ -163,7 +163,7 @@ func addID(p *api.RolloutProgress, name, id string) {
 func stageCounts(progress []api.RolloutProgress) []fleet.StageCounts {
 	out := make([]fleet.StageCounts, len(progress))
 	for i, p := range progress {
-		out[i] = fleet.StageCounts{Affected: p.Affected, Confirmed: p.Confirmed, Pending: p.Pending, Behind: p.Behind, Unknown: p.Unknown, Failed: p.Failed, Offline: p.Offline, Frozen: p.Frozen, Shared: p.SharedToken}
+		out[i] = fleet.StageCounts{Affected: p.Affected, Confirmed: p.Confirmed, Pending: p.Pending, Behind: p.Behind, Unknown: p.Unknown, Failed: p.Failed, Offline: p.Offline, Pinned: p.Pinned, Shared: p.SharedToken}
 		if len(p.Failures) > 0 {
 			out[i].Failure = p.Failures[0].ClusterID + ": " + summarize.OneLine(p.Failures[0].Failure.Message, summaryMessage)
 		}

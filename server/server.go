@@ -160,7 +160,7 @@ type Server struct {
 	versionRunner   versionRunner
 	versionsBehind  versionsBehind
 	versionRefusals refusals
-	freezeRefusals  refusals
+	pinRefusals     refusals
 	// The OpenAPI document in other forms, made on first use.
 	specJSON, docsSpec func() ([]byte, error)
 }

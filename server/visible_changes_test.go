@@ -13,14 +13,52 @@ import (
 // teamWrite are the rights of a team that reads and changes only its own clusters and layers.
 const teamWrite = `["read","plan","write","approve"]`
 
-// teamWorld has two teams, without the freeze of all clusters, and returns the credential of the team web.
+// teamWorld has two teams, without the pin of the cluster of the team web, and returns the credential of the team web.
 func teamWorld(t *testing.T) (*world, []string) {
 	t.Helper()
 	w := twoTeams(t)
-	w.delete("/freezes/snapshot").want(200)
+	w.pin("web-01", "null")
 	as := bearer(w.issue(scopedBody).secret)
 	w.create("/access", accessFor("team", teamWrite, `{"selector":"team=web","kinds":["cluster","layer","freeze"]}`))
 	return w, as
+}
+
+// TestTeamPinsItsClusters: a principal whose right to read has limits pins, changes documents of pinned clusters, and plans and makes
+// the end, like one that reads everything.
+func TestTeamPinsItsClusters(t *testing.T) {
+	t.Parallel()
+	w, as := teamWorld(t)
+	w.post("/rollouts/zebra-both/abort", "").want(200) // the team may not read what it serves its cluster
+	before := w.polls()
+	patch := append([]string{"Content-Type", mergePatchType}, as...)
+	plan := func(body string) map[string]any {
+		t.Helper()
+		ops := `{"operations":[{"op":"patch","kind":"cluster","id":"web-01","patch":` + body + `}]}`
+		mine, whole := w.do("POST", "/plan", ops, as...).want(200).json(), w.post("/plan", ops).want(200).json()
+		require.Equal(t, whole, mine)
+		return mine
+	}
+	plan(`{"pinned":{"reason":"launch"}}`)
+	w.do("PATCH", "/clusters/web-01", `{"pinned":{"reason":"launch"}}`, patch...).want(200)
+	require.Equal(t, before, w.polls())
+	later := plan(`{"cluster_name":"renamed"}`)
+	require.Equal(t, []any{"web-01"}, later["pending"])
+	require.Empty(t, later["groups"])
+	w.do("PATCH", "/clusters/web-01?dry_run=true", `{"cluster_name":"renamed"}`, patch...).want(200)
+	w.do("PATCH", "/clusters/web-01", `{"cluster_name":"renamed"}`, patch...).want(200)
+	w.do("PATCH", "/layers/web", `{"namespaces":[]}`, patch...).want(200)
+	w.do("PUT", "/clusters/web-01/platform_components/base", `{"enabled":false}`, as...).want(200)
+	w.do("DELETE", "/clusters/web-01", "", as...).problem(409, "pinned")
+	require.Equal(t, before, w.polls())
+	require.Equal(t, string(w.get("/clusters/web-01").want(200).body), string(w.get("/clusters/web-01", as...).want(200).body))
+	require.Equal(t, true, w.get("/clusters/web-01/explain", as...).want(200).json()["pinned"])
+	require.NotContains(t, string(w.get("/clusters/web-01/history", as...).want(200).body), `"hidden"`, "a pin is a change that the team may read")
+	end := plan(`{"pinned":null}`)
+	require.Equal(t, []any{"web-01"}, at(end, "groups", 0, "clusters"))
+	require.NotZero(t, at(end, "totals", "removals"))
+	w.do("POST", "/batch", `{"operations":[{"op":"patch","kind":"cluster","id":"web-01","patch":{"pinned":null}}],"plan_hash":"`+end["plan_hash"].(string)+`"}`, as...).want(200)
+	require.NotEqual(t, before, w.polls())
+	w.do("PATCH", "/clusters/zebra-01", `{"pinned":null}`, patch...).problem(404, "not_found")
 }
 
 // TestTeamChangesItsDocuments: a principal whose right to read has limits changes and plans what it may read.
@@ -39,7 +77,7 @@ func TestTeamChangesItsDocuments(t *testing.T) {
 
 	w.do("POST", "/layers", `{"id":"web-more","priority":11,"selector":"team=web","namespaces":[{"id":"web-ns"}]}`, as...).want(201)
 	w.do("DELETE", "/layers/web-more", "", as...).want(200)
-	w.do("POST", "/freezes", `{"id":"mine","reason":"launch","selector":"team=web","mode":"pin"}`, as...).want(201)
+	w.do("POST", "/freezes", `{"id":"mine","reason":"launch","selector":"team=web","from":"2999-01-01T00:00:00Z"}`, as...).want(201)
 	w.do("DELETE", "/freezes/mine", "", as...).want(200)
 
 	// Without the right to read a cluster, no right to change it suffices.

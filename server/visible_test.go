@@ -61,14 +61,14 @@ func twoTeams(t *testing.T) *world {
 	w.do(http.MethodDelete, "/clusters/zebra-old", "", "X-Change-Reason", "zebra").want(200)
 	w.post("/rollouts/web-rollout/start", "").want(200)
 	w.post("/rollouts/zebra-both/start", "").want(200)
-	w.post("/freezes", `{"id":"zebra-snapshot","reason":"zebra-reason","selector":"team=zebra","mode":"pin"}`).want(201)
-	w.post("/freezes", `{"id":"snapshot","reason":"outage","all":true,"mode":"pin"}`).want(201)
+	w.pin("zebra-01", `{"reason":"zebra-reason"}`)
+	w.pin("web-01", `{"reason":"outage"}`)
 	return w
 }
 
 // visibleIDs and hiddenIDs fill the parameters of a path with documents of the team and of the other one.
 var (
-	visibleIDs = map[string]string{"clusters": "web-01", "platform_components": "web-app", "namespaces": "web-ns", "rolebindings": "web-rb", "resource_types": "quotas", "layers": "web", "rollouts": "web-rollout", "strategies": "none", "freezes": "snapshot", "resources": "small", "{type}": "quotas", "{resource_id}": "small", "{component_id}": "web-app", "{namespace_id}": "web-ns", "{rolebinding_id}": "web-rb", "{list}": "platform-components", "{input_id}": "web-app"}
+	visibleIDs = map[string]string{"clusters": "web-01", "platform_components": "web-app", "namespaces": "web-ns", "rolebindings": "web-rb", "resource_types": "quotas", "layers": "web", "rollouts": "web-rollout", "strategies": "none", "freezes": "web-freeze", "resources": "small", "{type}": "quotas", "{resource_id}": "small", "{component_id}": "web-app", "{namespace_id}": "web-ns", "{rolebinding_id}": "web-rb", "{list}": "platform-components", "{input_id}": "web-app"}
 	hiddenIDs  = map[string]string{"clusters": "zebra-01", "platform_components": "zebra-app", "namespaces": "zebra-ns", "rolebindings": "zebra-rb", "resource_types": "zebratypes", "layers": "zebra-layer", "rollouts": "zebra-rollout", "strategies": "zebra-strategy", "freezes": "zebra-freeze", "resources": "zebra-resource", "{type}": "zebratypes", "{resource_id}": "zebra-resource", "{component_id}": "zebra-app", "{namespace_id}": "zebra-ns", "{rolebinding_id}": "zebra-rb", "{list}": "platform-components", "{input_id}": "zebra-app"}
 )
 
@@ -179,7 +179,7 @@ func TestTeamSeesItsDocuments(t *testing.T) {
 	for path, want := range map[string][]string{
 		"/clusters": {"web-01"}, "/layers": {"all", "web"}, "/platform_components": {"base", "web-app"}, "/namespaces": {"web-ns"},
 		"/rolebindings": {"web-rb"}, "/resource_types": {"quotas"}, "/resources/quotas": {"small"}, "/strategies": {},
-		"/freezes": {"snapshot", "web-freeze"}, "/rollouts": {"shared", "web-rollout"},
+		"/freezes": {"web-freeze"}, "/rollouts": {"shared", "web-rollout"},
 	} {
 		got := w.get(path, as...).want(200)
 		require.Equal(t, want, got.ids(), path)
@@ -192,7 +192,7 @@ func TestTeamSeesItsDocuments(t *testing.T) {
 	require.Equal(t, []any{"web-01"}, w.get("/layers/all?view=clusters", as...).want(200).json()["clusters"])
 	require.InDelta(t, 1, at(w.get("/platform_components/base/usage", as...).want(200).json(), "clusters"), 0)
 	require.InDelta(t, 1, at(w.get("/status", as...).want(200).json(), "total"), 0)
-	require.InDelta(t, 1, at(w.get("/freezes/snapshot", as...).want(200).json(), "clusters"), 0)
+	require.InDelta(t, 1, at(w.get("/freezes/web-freeze", as...).want(200).json(), "clusters"), 0)
 	shared := w.get("/rollouts/shared", as...).want(200).json()
 	require.Empty(t, shared["description"])
 	require.Equal(t, "one", at(shared, "stages", 0, "name"))
@@ -258,7 +258,7 @@ func TestTeamHistory(t *testing.T) {
 	require.Equal(t, w.revision(), seen)
 
 	for path, want := range map[string]int{
-		"/clusters/web-01/history": 3, "/clusters/web-01/history?view=effective": 3, "/revisions?kind=cluster": 3, "/clusters/zebra-01/history": 0,
+		"/clusters/web-01/history": 4, "/clusters/web-01/history?view=effective": 4, "/revisions?kind=cluster": 4, "/clusters/zebra-01/history": 0,
 		"/clusters/zebra-old/history": 0, "/revisions?kind=token": 0, "/revisions?actor=zebra-actor": 0, "/revisions?kind=access&id=zebra-access": 0,
 		"/layers/zebra-layer/history": 0, "/platform_components/zebra-app/history?limit=1": 0,
 	} {
@@ -295,7 +295,7 @@ func TestTeamHistoryNamesNoOtherClusters(t *testing.T) {
 	w := twoTeams(t)
 	as := bearer(w.issue(scopedBody).secret)
 	w.create("/access", accessFor("team", `["read"]`, teamRead))
-	w.delete("/freezes/snapshot").want(200)
+	w.pin("web-01", "null")
 	web := func(value string) string {
 		return `{"op":"patch","kind":"cluster","id":"web-01","patch":{"labels":{"note":"` + value + `"}}}`
 	}
@@ -327,7 +327,7 @@ func TestTeamSeesTheStateOfItsClusters(t *testing.T) {
 	w := twoTeams(t)
 	as := bearer(w.issue(scopedBody).secret)
 	w.create("/access", accessFor("team", `["read"]`, teamRead))
-	w.delete("/freezes/snapshot").want(200)
+	w.pin("web-01", "null")
 	w.put("/clusters/web-01/resources/zebratypes/zebra-resource", `{}`).want(200)
 	poll := func(lists ...string) {
 		t.Helper()
@@ -362,7 +362,7 @@ func TestTeamSeesTheStateOfItsClusters(t *testing.T) {
 func TestExplanationsHideRollouts(t *testing.T) {
 	t.Parallel()
 	w := twoTeams(t)
-	w.delete("/freezes/snapshot").want(200)
+	w.pin("web-01", "null")
 	as := bearer(w.issue(scopedBody).secret)
 	w.create("/access", accessFor("team", `["read"]`, teamRead))
 	const path = "/clusters/web-01/explain"

@@ -20,7 +20,7 @@ type documentCollector struct {
 
 // Describe implements prometheus.Collector.
 func (*documentCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descFreezeOverdue, descWebhookLag, descVersionsBehind} {
+	for _, d := range []*prometheus.Desc{descPinOverdue, descWebhookLag, descVersionsBehind} {
 		ch <- d
 	}
 }
@@ -39,7 +39,7 @@ func (c *documentCollector) Collect(ch chan<- prometheus.Metric) {
 		}
 		largest[d] = max(largest[d], v)
 	}
-	c.server.collectFreezes(st, gauge)
+	c.server.collectPins(st, gauge)
 	c.server.collectWebhooks(st, gauge)
 	c.server.collectVersions(st, gauge)
 	for d, v := range largest {

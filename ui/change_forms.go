@@ -24,9 +24,9 @@ type changeForm struct {
 	Confirm                    string   // to be typed; empty: nothing but protected environments of the plan
 	Destructive                bool     // cannot simply be reverted on clusters: the button is red
 	Operation                  api.Operation
-	Rollout                    *rolloutChange // in place of Operation; nil: none
-	Freeze                     *freezeChange  // in place of Operation; nil: none
-	Effect                     *rolloutChange // whose effect on clusters is shown, in place of that of the change; nil: none
+	Rollout                    *rolloutChange    // in place of Operation; nil: none
+	Freeze                     *api.FreezeCreate // to be created with the reason of the change, in place of Operation; nil: none
+	Effect                     *rolloutChange    // whose effect on clusters is shown, in place of that of the change; nil: none
 	Remedies                   []remedy
 	fields                     func(*pageRequest) (documentFields, error) // the fields that change; nil: only the documents are listed
 }
@@ -51,6 +51,7 @@ var changeForms = map[string]func(*pageRequest) (changeForm, error){
 	"/changes/{revision}/restore":     restoreForm,
 	"/clusters/{id}/protect":          func(req *pageRequest) (changeForm, error) { return protectionForm(req, true), nil },
 	"/clusters/{id}/unprotect":        func(req *pageRequest) (changeForm, error) { return protectionForm(req, false), nil },
+	"/clusters/{id}/unpin":            unpinForm,
 	"/clusters/{id}/delete":           deleteClusterForm,
 	"/components/{id}/delete":         deleteComponentForm,
 	"/layers/{id}/delete":             deleteLayerForm,
@@ -225,7 +226,7 @@ func (req *pageRequest) revealLink() string {
 func (req *pageRequest) plan(p changeForm) (*api.Plan, error) {
 	switch {
 	case p.Freeze != nil:
-		return req.planFreeze(*p.Freeze)
+		return req.planStop(p.Freeze)
 	case p.Rollout != nil:
 		return req.planRollout(*p.Rollout)
 	}
@@ -238,8 +239,10 @@ func (req *pageRequest) plan(p changeForm) (*api.Plan, error) {
 
 // change makes the change of a form with the hash of its plan, and returns the address of the page to show then.
 func (req *pageRequest) change(p changeForm, hash, reason string) (string, error) {
-	if p.Freeze != nil {
-		return prefix + "/", req.changeFreeze(*p.Freeze, hash, reason)
+	if f := p.Freeze; f != nil {
+		f.Reason = reason
+		_, err := req.fleet.CreateFreezeWithResponse(req.r.Context(), &api.CreateFreezeParams{XChangeReason: &reason}, *f)
+		return prefix + "/", err
 	}
 	if r := p.Rollout; r != nil {
 		params := api.ChangeRolloutParams{Stage: optional(r.Stage), PlanHash: &hash, XChangeReason: &reason}
@@ -249,6 +252,9 @@ func (req *pageRequest) change(p changeForm, hash, reason string) (string, error
 	made, err := req.fleet.ApplyBatchWithResponse(req.r.Context(), nil, api.BatchRequest{Operations: []api.Operation{p.Operation}, PlanHash: hash, Reason: reason})
 	if err != nil {
 		return "", err
+	}
+	if p.Operation.Kind == kindFreeze {
+		return prefix + "/", nil // which shows it, and has changed nothing else
 	}
 	return fmt.Sprintf("%s/changes/%d", prefix, made.JSON200.Revision), nil
 }

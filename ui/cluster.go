@@ -35,6 +35,7 @@ type clusterView struct {
 	created time.Time
 	Actions []pageLink // that the token permits
 	Freezes []freezeRow
+	Pins    []pinRow // at most one
 	Compare string
 	// Incident is the state of the cluster as text, to be pasted into a chat.
 	Incident string
@@ -89,6 +90,9 @@ func showCluster(req *pageRequest) error {
 			view.Labels = append(view.Labels, nameValue{name, strings.Trim(shown, `"`)})
 		}
 		slices.SortFunc(view.Labels, func(a, b nameValue) int { return cmp.Compare(a.Name, b.Name) })
+		if doc.JSON200.Pinned != nil {
+			view.Pins = []pinRow{req.pinRow(doc.JSON200)}
+		}
 		view.Layers, view.Protect, view.created = doc.JSON200.Layers, doc.JSON200.DeletionProtection, doc.JSON200.CreatedAt
 	case answered && problem.StatusCode == http.StatusNotFound: // decommissioned: only its reported status remains
 		view.Gone = true

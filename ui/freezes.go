@@ -30,13 +30,10 @@ const shownFreezes = 10
 // freezeRow is a freeze that is active now.
 type freezeRow struct {
 	ID, Reason string
-	Selection  string     // all clusters, the selector, or in mode pin the clusters
+	Selection  string     // all clusters, or the selector
 	By         string     // the author of its last change
 	Since      *time.Time // of that change
 	Until      *time.Time
-	Pending    int    // clusters whose answers change when it ends
-	Pinned     bool   // it is a pin
-	EndRefused string // why the server cannot end it although its time is over
 	History    string
 	End        string // the address of the form that ends it; empty: the token may not
 }
@@ -70,12 +67,8 @@ func (req *pageRequest) activeFreezes(cluster string) (rows []freezeRow, more in
 
 // freezeRow returns the row of an active freeze.
 func (req *pageRequest) freezeRow(f api.Freeze) (freezeRow, error) {
-	row := freezeRow{ID: f.ID, Reason: f.Reason, Selection: f.Selector, Until: f.Until, Pending: len(f.PendingClusterIds), EndRefused: f.EndRefused, History: historyLink(kindFreeze, f.ID)}
-	switch {
-	case f.Mode == "pin":
-		row.Pinned = true
-		row.Selection = strings.Join(f.ClusterIds, ", ")
-	case f.All:
+	row := freezeRow{ID: f.ID, Reason: f.Reason, Selection: f.Selector, Until: f.Until, History: historyLink(kindFreeze, f.ID)}
+	if f.All {
 		row.Selection = allClusters
 	}
 	if req.mayChange(writing, kindFreeze, f.ID) {
@@ -90,12 +83,7 @@ func (req *pageRequest) freezeRow(f api.Freeze) (freezeRow, error) {
 
 // concerns reports whether a freeze includes a cluster; true if cluster is empty.
 func (req *pageRequest) concerns(f api.Freeze, cluster string) (bool, error) {
-	switch {
-	case cluster == "":
-		return true, nil
-	case f.Mode == "pin":
-		return slices.Contains(f.ClusterIds, cluster), nil
-	case f.All:
+	if cluster == "" || f.All {
 		return true, nil
 	}
 	matching, err := req.fleet.ListClustersWithResponse(req.r.Context(), &api.ListClustersParams{Selector: new(f.Selector + ",id=" + cluster), Limit: new(1)})
@@ -119,7 +107,7 @@ func (req *pageRequest) readFreezes() error {
 		return nil // without a header
 	}
 	for _, f := range req.freezes {
-		if f.State == "active" && f.Mode != "pin" && (f.All || strings.HasPrefix(f.ID, stopPrefix)) {
+		if f.State == "active" && (f.All || strings.HasPrefix(f.ID, stopPrefix)) {
 			stop, err := req.freezeRow(f)
 			req.stop = &stop
 			return err
@@ -135,19 +123,12 @@ func (req *pageRequest) offersStop() bool {
 	}) && !slices.ContainsFunc(req.freezes, func(f api.Freeze) bool { return f.ID == freezeAll })
 }
 
-// freezeChange creates a freeze of all clusters or of an environment, or ends a freeze, in place of operations: a batch cannot.
-type freezeChange struct {
-	ID       string
-	Selector string // empty: all clusters
-	End      bool
-}
-
 // stopForm freezes all clusters, or those of an environment. The name of what stops has to be typed.
 func stopForm(req *pageRequest) (changeForm, error) {
 	const note = "Until the freeze ends, every change of what these clusters are served is refused, and stages of rollouts do not start. Clusters keep what they are served, and polls continue."
 	form := changeForm{
 		Headline: "Stop all changes", Button: "Stop", NavSection: "overview", Destructive: true, Notes: []string{note},
-		Crumbs: []pageLink{{"Overview", prefix + "/"}}, Confirm: allClusters, Freeze: &freezeChange{ID: freezeAll}, Command: "frs freeze --all --reason REASON",
+		Crumbs: []pageLink{{"Overview", prefix + "/"}}, Confirm: allClusters, Freeze: &api.FreezeCreate{ID: freezeAll, All: true}, Command: "frs freeze --all --reason REASON",
 	}
 	status, err := req.fleet.GetStatusWithResponse(req.r.Context(), &api.GetStatusParams{Facets: new(true), Limit: new(1)})
 	if err != nil {
@@ -160,7 +141,7 @@ func stopForm(req *pageRequest) (changeForm, error) {
 		if on {
 			form.Choices[0].On = false
 			form.Headline, form.Confirm = "Stop all changes in "+e, e
-			form.Freeze = &freezeChange{ID: stopPrefix + e, Selector: "environment=" + e}
+			form.Freeze = &api.FreezeCreate{ID: stopPrefix + e, Selector: "environment=" + e}
 			form.Command = "frs freeze create " + form.Freeze.ID + " --selector " + form.Freeze.Selector + " --reason REASON"
 		}
 	}
@@ -169,6 +150,16 @@ func stopForm(req *pageRequest) (changeForm, error) {
 	}
 	form.NoChange = "A freeze with the name " + form.Freeze.ID + " exists already."
 	return form, nil
+}
+
+// planStop returns the plan of the creation of a freeze, which needs no plan of the API: it changes no answer.
+func (req *pageRequest) planStop(f *api.FreezeCreate) (*api.Plan, error) {
+	plan := &api.Plan{PlanHash: "new"}
+	_, err := req.fleet.GetFreezeWithResponse(req.r.Context(), f.ID, nil)
+	if problem, answered := errors.AsType[*client.Error](err); answered && problem.StatusCode == http.StatusNotFound {
+		plan.Changes, err = []api.ChangeRef{{Kind: kindFreeze, ID: f.ID, Action: "create"}}, nil
+	}
+	return plan, err
 }
 
 // environmentsOf returns the environments of clusters, sorted.
@@ -202,33 +193,6 @@ func endFreezeForm(req *pageRequest) (changeForm, error) {
 	return changeForm{
 		Headline: "End freeze " + id, Button: "End freeze", NavSection: "overview",
 		Notes:   []string{"The clusters of this freeze are served changes again. Changes that were refused are not made later."},
-		Command: "frs freeze delete " + id, Crumbs: []pageLink{{"Overview", prefix + "/"}}, Freeze: &freezeChange{ID: id, End: true},
+		Command: "frs freeze delete " + id, Crumbs: []pageLink{{"Overview", prefix + "/"}}, Operation: api.Operation{Op: client.OpDelete, Kind: kindFreeze, ID: id},
 	}, nil
-}
-
-// planFreeze returns the plan of a change of a freeze.
-func (req *pageRequest) planFreeze(f freezeChange) (*api.Plan, error) {
-	if f.End {
-		plan, err := req.fleet.PlanWithResponse(req.r.Context(), nil, api.PlanRequest{Freeze: f.ID})
-		if err != nil {
-			return nil, err
-		}
-		return plan.JSON200, nil
-	}
-	plan := &api.Plan{PlanHash: "new"}
-	_, err := req.fleet.GetFreezeWithResponse(req.r.Context(), f.ID, nil)
-	if problem, answered := errors.AsType[*client.Error](err); answered && problem.StatusCode == http.StatusNotFound {
-		plan.Changes, err = []api.ChangeRef{{Kind: kindFreeze, ID: f.ID, Action: "create"}}, nil
-	}
-	return plan, err
-}
-
-// changeFreeze makes the change of a freeze.
-func (req *pageRequest) changeFreeze(f freezeChange, hash, reason string) error {
-	if f.End {
-		_, err := req.fleet.DeleteFreezeWithResponse(req.r.Context(), f.ID, &api.DeleteFreezeParams{PlanHash: &hash, XChangeReason: &reason})
-		return err
-	}
-	_, err := req.fleet.CreateFreezeWithResponse(req.r.Context(), &api.CreateFreezeParams{XChangeReason: &reason}, api.FreezeCreate{ID: f.ID, Selector: f.Selector, All: f.Selector == "", Reason: reason})
-	return err
 }

@@ -104,21 +104,25 @@ func TestStopOfEnvironment(t *testing.T) {
 	env.call(http.MethodPatch, "/clusters/cluster-0000", `{"cluster_name":"renamed"}`)
 }
 
-// TestSnapshotFreezeOnPages: the line of a pin has the number of clusters that its end changes, and the form
-// that ends it shows and confirms the effect.
-func TestSnapshotFreezeOnPages(t *testing.T) {
+// TestPinsOnPages: the overview and the page of a pinned cluster show the pin, and the form that unpins it is a plan of its effect.
+func TestPinsOnPages(t *testing.T) {
 	t.Parallel()
 	env := setup(t, 8)
 	env.enableChanges()
 	require.Equal(t, http.StatusSeeOther, env.signIn(writeToken).status)
-	env.call(http.MethodPost, "/freezes", `{"id":"keep","mode":"pin","selector":"id=cluster-0002","reason":"INC-7"}`)
-	require.NotContains(t, env.get("/ui/").body, "when it ends")
+	until := env.now().Add(time.Hour).UTC().Format(time.RFC3339)
+	env.call(http.MethodPatch, "/clusters/cluster-0002", `{"pinned":{"reason":"INC-7 <script>alert(1)</script>","until":"`+until+`"}}`)
 	env.call(http.MethodPatch, "/clusters/cluster-0002", `{"cluster_name":"renamed"}`)
 	for _, page := range []string{"/ui/", "/ui/clusters/cluster-0002"} {
-		require.Contains(t, env.get(page).body, "1 cluster will change when it ends", page)
-		require.Contains(t, env.get(page).body, "Pinned by", page)
+		require.Contains(t, env.get(page).body, "Pinned: <a", page)
+		require.Contains(t, env.get(page).body, "INC-7 &lt;script&gt;", page)
+		require.NotContains(t, env.get(page).body, "without a person", page)
 	}
-	const end = "/ui/freezes/keep/end"
+	require.NotContains(t, env.get("/ui/clusters/cluster-0003").body, "Pinned:")
+	env.advance(2 * time.Hour)
+	require.Contains(t, env.get("/ui/").body, "it cannot be unpinned without a person")
+	const end = "/ui/clusters/cluster-0002/unpin"
+	require.Contains(t, env.get("/ui/").body, end)
 	require.Contains(t, env.get(end).body, "On 1 cluster:")
 	stale := html.UnescapeString(env.planHash(end))
 	env.call(http.MethodPatch, "/clusters/cluster-0002", `{"cluster_name":"again"}`)
@@ -127,34 +131,7 @@ func TestSnapshotFreezeOnPages(t *testing.T) {
 	})
 	ended := env.send(env.client, http.MethodPost, end, url.Values{"plan_hash": {html.UnescapeString(env.planHash(end))}, "reason": {"over"}})
 	require.Equal(t, http.StatusSeeOther, ended.status, ended.body)
-	require.NotContains(t, env.get("/ui/").body, "Pinned by")
-}
-
-// TestSnapshotFreezeOfLabels: a pin is on the pages of the clusters that its selector matched when it began, by
-// name, regardless of later changes of their labels.
-func TestSnapshotFreezeOfLabels(t *testing.T) {
-	t.Parallel()
-	env := setup(t, 8)
-	require.Equal(t, http.StatusSeeOther, env.signIn(writeToken).status)
-	env.call(http.MethodPatch, "/clusters/cluster-0002", `{"labels":{"ring":"one"}}`)
-	env.call(http.MethodPost, "/freezes", `{"id":"keep","mode":"pin","selector":"ring=one","reason":"INC-7"}`)
-	env.call(http.MethodPatch, "/clusters/cluster-0002", `{"labels":{"ring":null}}`)
-	env.call(http.MethodPatch, "/clusters/cluster-0003", `{"labels":{"ring":"one"}}`)
-	require.Contains(t, env.get("/ui/clusters/cluster-0002").body, "<code>cluster-0002</code>, until it is ended")
-	require.NotContains(t, env.get("/ui/clusters/cluster-0003").body, "Pinned by")
-}
-
-// TestRefusedEndOnPages: a freeze whose end by time would remove objects without confirmation is shown with the reason.
-func TestRefusedEndOnPages(t *testing.T) {
-	t.Parallel()
-	env := setup(t, 8)
-	require.Equal(t, http.StatusSeeOther, env.signIn(writeToken).status)
-	until := env.now().Add(time.Hour).UTC().Format(time.RFC3339)
-	env.call(http.MethodPost, "/freezes", `{"id":"keep","mode":"pin","selector":"id=cluster-0001","until":"`+until+`","reason":"INC-7"}`)
-	env.call(http.MethodPatch, "/clusters/cluster-0001", `{"platform_components":[],"patches":{},"deletion_protection":true}`)
-	require.NotContains(t, env.get("/ui/").body, "it cannot end by itself")
-	env.advance(2 * time.Hour)
-	require.Contains(t, env.get("/ui/").body, "it cannot end by itself: cluster &#34;cluster-0001&#34; has deletion_protection")
+	require.NotContains(t, env.get("/ui/").body, "Pinned:")
 }
 
 // TestFreezeInBrowser: the emergency stop takes two clicks and a reason, and the pages fit the screen.

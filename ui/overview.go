@@ -37,6 +37,8 @@ type overviewView struct {
 	Freezes          []freezeRow  // that are active
 	ActiveFreezes    int          // includes freezes that are not shown
 	MoreFreezes      int
+	Pins             []pinRow
+	MorePins         int
 	Causes           []causeRow
 	MoreCauses       int
 	Changes          []changeRow
@@ -103,6 +105,9 @@ func showOverview(req *pageRequest) error {
 	}
 	if view.ActiveFreezes = len(view.Freezes) + view.MoreFreezes; req.stop != nil {
 		view.ActiveFreezes++
+	}
+	if view.Pins, view.MorePins, err = req.pinnedClusters(); err != nil {
+		return err
 	}
 	view.frame = req.frame("Fleet", "overview")
 	return req.show("overview", view)

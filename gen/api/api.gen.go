@@ -472,6 +472,9 @@ type Cluster struct {
 	// Example: false
 	DeletionProtection bool `json:"deletion_protection"`
 
+	// Pinned Present: the cluster is served the inputs from before the change that set it, whatever changes. Reverts and restores leave it as it is.
+	Pinned *ClusterPin `json:"pinned,omitempty"`
+
 	// NodeCount For your information only.
 	//
 	// Example: 3
@@ -569,6 +572,9 @@ type ClusterCreate struct {
 	// Example: false
 	DeletionProtection nullable.Nullable[bool] `json:"deletion_protection,omitempty"`
 
+	// Pinned Only null: a new cluster is served nothing yet that a pin could keep.
+	Pinned nullable.Nullable[map[string]any] `json:"pinned,omitempty"`
+
 	// NodeCount For your information only.
 	//
 	// Example: 3
@@ -656,6 +662,11 @@ type ClusterPatch struct {
 	// Example: false
 	DeletionProtection nullable.Nullable[bool] `json:"deletion_protection,omitempty"`
 
+	// Pinned Keep what the cluster is served now, until a change sets it to null, or `until` has passed and the server does that. Until then, 409 `pinned` refuses deleting the cluster, and what a pin cannot keep: a new DNS name, changes of resource types of its inputs, and a stage of a rollout that would reach it. At most 100 clusters.
+	//
+	// Example: {"reason":"INC-7: do not touch"}
+	Pinned nullable.Nullable[map[string]any] `json:"pinned,omitempty"`
+
 	// NodeCount For your information only.
 	//
 	// Example: 3
@@ -693,6 +704,17 @@ type ClusterPatch struct {
 
 	// Layers Example: ["prod-eu"]
 	Layers nullable.Nullable[[]string] `json:"layers,omitempty"`
+}
+
+// ClusterPin Why and how long a cluster is pinned.
+type ClusterPin struct {
+	// Reason Example: INC-7: do not touch
+	Reason string `json:"reason"`
+
+	// Until The server unpins the cluster within 10 seconds after it, unless that would remove more than is possible without a plan, or anything from a protected cluster or environment. Absent: a change ends it.
+	//
+	// Example: 2027-01-04T06:00:00Z
+	Until *time.Time `json:"until,omitempty"`
 }
 
 // ClusterStatus defines model for ClusterStatus.
@@ -856,6 +878,11 @@ type ClusterUpdate struct {
 	//
 	// Example: false
 	DeletionProtection nullable.Nullable[bool] `json:"deletion_protection,omitempty"`
+
+	// Pinned Keep what the cluster is served now, until a change sets it to null, or `until` has passed and the server does that. Until then, 409 `pinned` refuses deleting the cluster, and what a pin cannot keep: a new DNS name, changes of resource types of its inputs, and a stage of a rollout that would reach it. At most 100 clusters.
+	//
+	// Example: {"reason":"INC-7: do not touch"}
+	Pinned nullable.Nullable[map[string]any] `json:"pinned,omitempty"`
 
 	// NodeCount For your information only.
 	//
@@ -1240,10 +1267,10 @@ type Explanation struct {
 	Layers []string         `json:"layers"`
 	Inputs []ExplainedInput `json:"inputs"`
 
-	// Freeze The pin that the values come from: pointers are those of the documents as it keeps them, and revisions are its own.
+	// Pinned The cluster is pinned: pointers are those of the documents as the pin keeps them, and revisions are that of the pin.
 	//
-	// Example: year-end
-	Freeze string `json:"freeze,omitempty"`
+	// Example: true
+	Pinned bool `json:"pinned,omitempty"`
 }
 
 // FacetValue defines model for FacetValue.
@@ -1400,12 +1427,12 @@ type FieldProblem struct {
 	// Detail Example: there is no platform component "grafna"
 	Detail string `json:"detail"`
 
-	// Kind `frozen`: `cluster`. `out_of_scope`: the kind of a document or cluster outside the caller's rights. `revert_conflict`: the kind of the document that was changed again; the pointer is that of the operation, and in it that of the field, with entries of lists named by their ids.
+	// Kind `frozen` and `pinned`: `cluster`. `out_of_scope`: the kind of a document or cluster outside the caller's rights. `revert_conflict`: the kind of the document that was changed again; the pointer is that of the operation, and in it that of the field, with entries of lists named by their ids.
 	//
 	// Example: cluster
 	Kind string `json:"kind,omitempty"`
 
-	// ID `revert_conflict`: the document's id. `frozen`: the frozen cluster's. `out_of_scope`: the document's or cluster's.
+	// ID `revert_conflict`: the document's id. `frozen` and `pinned`: the cluster's. `out_of_scope`: the document's or cluster's.
 	//
 	// Example: demo-cluster-01
 	ID string `json:"id,omitempty"`
@@ -1791,26 +1818,6 @@ type Freeze struct {
 
 	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt time.Time `json:"updated_at"`
-
-	// Mode `block`: changes of the answers are refused. `pin`: changes are possible, and reach the clusters when the freeze has been deleted.
-	//
-	// Example: block
-	Mode string `json:"mode"`
-
-	// PendingClusterIds Only with mode `pin`: the clusters whose answers will change when the freeze ends.
-	//
-	// Example: ["demo-cluster-01"]
-	PendingClusterIds []string `json:"pending_cluster_ids,omitempty"`
-
-	// EndRefused Only with mode `pin`, when `until` has passed: why the server cannot end the freeze, so that a person has to delete it with a plan hash.
-	//
-	// Example: 4 installed things would be removed
-	EndRefused string `json:"end_refused,omitempty"`
-
-	// ClusterIds Only with mode `pin`: its clusters, sorted. They stay the same whatever their labels are.
-	//
-	// Example: ["demo-cluster-01"]
-	ClusterIds []string `json:"cluster_ids,omitempty"`
 }
 
 // FreezeCreate defines model for FreezeCreate.
@@ -1844,11 +1851,6 @@ type FreezeCreate struct {
 	//
 	// Example: CHG-2026: year-end freeze
 	Reason string `json:"reason"`
-
-	// Mode `block`, the default: changes of the answers are refused. `pin`: the clusters, at most 100, are served what they are served now until the freeze is deleted, whatever changes; then `from` must be absent.
-	//
-	// Example: block
-	Mode string `json:"mode,omitempty"`
 }
 
 // FreezePatch defines model for FreezePatch.
@@ -1872,14 +1874,9 @@ type FreezePatch struct {
 
 	// Reason Example: CHG-2026: year-end freeze
 	Reason string `json:"reason,omitempty"`
-
-	// Mode It never changes: only the present value is possible.
-	//
-	// Example: block
-	Mode string `json:"mode,omitempty"`
 }
 
-// FrozenClusters Frozen clusters whose answers a change would change, or will when the freeze ends.
+// FrozenClusters Frozen clusters whose answers a change would change.
 type FrozenClusters struct {
 	// Freeze Id of the freeze.
 	//
@@ -3186,15 +3183,17 @@ type Plan struct {
 	// Waiting What the stage of a rollout waits for, besides freezes. `approval`: its start is refused with 409 until then. `window`: the server starts it in the next window; a person may start it before.
 	Waiting []RolloutWaiting `json:"waiting,omitempty"`
 
-	// Pending The clusters that the change reaches when their pins end.
-	Pending []FrozenClusters `json:"pending,omitempty"`
+	// Pending The pinned clusters that the change reaches when they are unpinned.
+	//
+	// Example: ["demo-cluster-01"]
+	Pending []string `json:"pending,omitempty"`
 
 	// Rendered The Kubernetes objects that differ. Only inputs that the change affects are rendered.
 	Rendered *RenderedPlan `json:"rendered,omitempty"`
 	Totals   PlanTotals    `json:"totals"`
 }
 
-// PlanRequest Exactly one of `operations`, `rollout` and `freeze`.
+// PlanRequest Exactly one of `operations` and `rollout`.
 type PlanRequest struct {
 	Operations []Operation `json:"operations,omitempty"`
 
@@ -3222,11 +3221,6 @@ type PlanRequest struct {
 	//
 	// Example: 9f2c1e
 	PlanHash string `json:"plan_hash,omitempty"`
-
-	// Freeze Plan the end of this freeze.
-	//
-	// Example: year-end
-	Freeze string `json:"freeze,omitempty"`
 
 	// Rendered Compare the Kubernetes objects of the clusters before and after.
 	Rendered *PlanRendering `json:"rendered,omitempty"`
@@ -4527,7 +4521,7 @@ type RolloutGate struct {
 
 // RolloutProgress Numbers of clusters of a stage whose inputs the rollout changes, by the status of these inputs.
 type RolloutProgress struct {
-	// Affected Includes clusters of stages that have not started. The other counts, except `frozen`, are of clusters that are served the change.
+	// Affected Includes clusters of stages that have not started. The other counts, except `pinned`, are of clusters that are served the change.
 	//
 	// Example: 12
 	Affected int `json:"affected"`
@@ -4568,10 +4562,10 @@ type RolloutProgress struct {
 	// Failures Failures of the first 20 failed clusters. Not in lists.
 	Failures []RolloutFailure `json:"failures,omitempty"`
 
-	// Frozen A pin keeps the change from the cluster.
+	// Pinned The cluster is pinned, which keeps the change from it.
 	//
 	// Example: 0
-	Frozen int `json:"frozen,omitempty"`
+	Pinned int `json:"pinned,omitempty"`
 
 	// SharedToken Clusters in `pending`, `behind` and `unknown` that poll with the static `AUTH_TOKEN`: their reports do not count for the gate, unless `GATES_TRUST_SHARED_TOKEN=true`. The gate waits for them, so give each cluster its own token.
 	//
@@ -5718,6 +5712,9 @@ type Offset = int
 // OverrideFreeze defines model for OverrideFreeze.
 type OverrideFreeze = string
 
+// Pinned defines model for Pinned.
+type Pinned = bool
+
 // PlanHash defines model for PlanHash.
 type PlanHash = string
 
@@ -6043,6 +6040,9 @@ type ListClustersParams struct {
 
 	// Deleted true: only decommissioned clusters, which still answer an empty list.
 	Deleted *Deleted `form:"deleted,omitempty" json:"deleted,omitempty"`
+
+	// Pinned true: only pinned clusters.
+	Pinned *Pinned `form:"pinned,omitempty" json:"pinned,omitempty"`
 
 	// View `effective`: the settings of each cluster from its layers and its document, with `layers`.
 	View *ClustersView `form:"view,omitempty" json:"view,omitempty"`
@@ -6584,17 +6584,8 @@ type CreateFreezeParams struct {
 
 // DeleteFreezeParams defines parameters for DeleteFreeze.
 type DeleteFreezeParams struct {
-	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
-	PlanHash *PlanHash `form:"plan_hash,omitempty" json:"plan_hash,omitempty"`
-
 	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
-
-	// XFleetRemovesFrom Allow removals from clusters of a protected environment (`PROTECTED_ENVIRONMENTS`) only if it is in this comma-separated list, `none` for an empty one; 409 `confirmation_required` otherwise. Without it, and with a plan's hash, environments are not checked.
-	XFleetRemovesFrom *RemovesFrom `json:"X-Fleet-Removes-From,omitempty"`
-
-	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
-	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`

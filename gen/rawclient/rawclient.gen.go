@@ -623,11 +623,6 @@ type ClientInterface interface {
 	// and changes that do not affect the answers to these clusters are possible. The freeze itself changes no answer. It applies
 	// to every request that is committed after it. See X-Fleet-Override-Freeze.
 	//
-	// With `mode: pin` it is a pin, which delays changes in place of refusing them: its clusters are served exactly what they are
-	// served now until it is deleted, or `until` has passed and the server deletes it. Only changes that this cannot absorb are 409 `frozen`:
-	// deletes and new DNS names of its clusters, changes of resource types of which they have inputs, and stages of rollouts that
-	// would reach them. They cannot be overridden.
-	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /freezes (the `CreateFreeze` operationId).
@@ -640,11 +635,6 @@ type ClientInterface interface {
 	// and changes that do not affect the answers to these clusters are possible. The freeze itself changes no answer. It applies
 	// to every request that is committed after it. See X-Fleet-Override-Freeze.
 	//
-	// With `mode: pin` it is a pin, which delays changes in place of refusing them: its clusters are served exactly what they are
-	// served now until it is deleted, or `until` has passed and the server deletes it. Only changes that this cannot absorb are 409 `frozen`:
-	// deletes and new DNS names of its clusters, changes of resource types of which they have inputs, and stages of rollouts that
-	// would reach them. They cannot be overridden.
-	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /freezes (the `CreateFreeze` operationId).
@@ -652,8 +642,7 @@ type ClientInterface interface {
 
 	// DeleteFreeze End a freeze
 	//
-	// In mode `block` it changes no answer: changes that were refused have to be made again. The clusters of a pin are
-	// served the current configuration from then on: this is a change like any other, with a plan and the guard for removals.
+	// It changes no answer: changes that were refused have to be made again.
 	//
 	// Corresponds with DELETE /freezes/{id} (the `DeleteFreeze` operationId).
 	DeleteFreeze(ctx context.Context, id ID, params *DeleteFreezeParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3015,11 +3004,6 @@ func (c *Client) ListFreezes(ctx context.Context, params *ListFreezesParams, req
 // and changes that do not affect the answers to these clusters are possible. The freeze itself changes no answer. It applies
 // to every request that is committed after it. See X-Fleet-Override-Freeze.
 //
-// With `mode: pin` it is a pin, which delays changes in place of refusing them: its clusters are served exactly what they are
-// served now until it is deleted, or `until` has passed and the server deletes it. Only changes that this cannot absorb are 409 `frozen`:
-// deletes and new DNS names of its clusters, changes of resource types of which they have inputs, and stages of rollouts that
-// would reach them. They cannot be overridden.
-//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /freezes (the `CreateFreeze` operationId).
@@ -3042,11 +3026,6 @@ func (c *Client) CreateFreezeWithBody(ctx context.Context, params *CreateFreezeP
 // and changes that do not affect the answers to these clusters are possible. The freeze itself changes no answer. It applies
 // to every request that is committed after it. See X-Fleet-Override-Freeze.
 //
-// With `mode: pin` it is a pin, which delays changes in place of refusing them: its clusters are served exactly what they are
-// served now until it is deleted, or `until` has passed and the server deletes it. Only changes that this cannot absorb are 409 `frozen`:
-// deletes and new DNS names of its clusters, changes of resource types of which they have inputs, and stages of rollouts that
-// would reach them. They cannot be overridden.
-//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /freezes (the `CreateFreeze` operationId).
@@ -3064,8 +3043,7 @@ func (c *Client) CreateFreeze(ctx context.Context, params *CreateFreezeParams, b
 
 // DeleteFreeze End a freeze
 //
-// In mode `block` it changes no answer: changes that were refused have to be made again. The clusters of a pin are
-// served the current configuration from then on: this is a change like any other, with a plan and the guard for removals.
+// It changes no answer: changes that were refused have to be made again.
 //
 // Corresponds with DELETE /freezes/{id} (the `DeleteFreeze` operationId).
 func (c *Client) DeleteFreeze(ctx context.Context, id ID, params *DeleteFreezeParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -7261,6 +7239,18 @@ func NewListClustersRequest(server string, params *ListClustersParams) (*http.Re
 
 		}
 
+		if params.Pinned != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "pinned", *params.Pinned, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.View != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "view", *params.View, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
@@ -10487,18 +10477,6 @@ func NewDeleteFreezeRequest(server string, id ID, params *DeleteFreezeParams) (*
 		// per the OpenAPI spec (e.g. "color=blue,black,brown").
 		var rawQueryFragments []string
 
-		if params.PlanHash != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "plan_hash", *params.PlanHash, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
 		if params.DryRun != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
@@ -10524,70 +10502,48 @@ func NewDeleteFreezeRequest(server string, id ID, params *DeleteFreezeParams) (*
 
 	if params != nil {
 
-		if params.XFleetRemovesFrom != nil {
+		if params.IfMatch != nil {
 			var headerParam0 string
 
-			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Removes-From", *params.XFleetRemovesFrom, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Removes-From", headerParam0)
-		}
-
-		if params.XFleetOverrideFreeze != nil {
-			var headerParam1 string
-
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Freeze", *params.XFleetOverrideFreeze, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
-			if err != nil {
-				return nil, err
-			}
-
-			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
-		}
-
-		if params.IfMatch != nil {
-			var headerParam2 string
-
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
-			if err != nil {
-				return nil, err
-			}
-
-			req.Header.Set("If-Match", headerParam2)
+			req.Header.Set("If-Match", headerParam0)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam3 string
+			var headerParam1 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam3)
+			req.Header.Set("X-Change-Reason", headerParam1)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam4 string
+			var headerParam2 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam4)
+			req.Header.Set("X-Change-Author", headerParam2)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam5 string
+			var headerParam3 string
 
-			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
 		}
 
 	}
@@ -22309,11 +22265,6 @@ type ClientWithResponsesInterface interface {
 	// and changes that do not affect the answers to these clusters are possible. The freeze itself changes no answer. It applies
 	// to every request that is committed after it. See X-Fleet-Override-Freeze.
 	//
-	// With `mode: pin` it is a pin, which delays changes in place of refusing them: its clusters are served exactly what they are
-	// served now until it is deleted, or `until` has passed and the server deletes it. Only changes that this cannot absorb are 409 `frozen`:
-	// deletes and new DNS names of its clusters, changes of resource types of which they have inputs, and stages of rollouts that
-	// would reach them. They cannot be overridden.
-	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /freezes (the `CreateFreeze` operationId).
@@ -22326,11 +22277,6 @@ type ClientWithResponsesInterface interface {
 	// and changes that do not affect the answers to these clusters are possible. The freeze itself changes no answer. It applies
 	// to every request that is committed after it. See X-Fleet-Override-Freeze.
 	//
-	// With `mode: pin` it is a pin, which delays changes in place of refusing them: its clusters are served exactly what they are
-	// served now until it is deleted, or `until` has passed and the server deletes it. Only changes that this cannot absorb are 409 `frozen`:
-	// deletes and new DNS names of its clusters, changes of resource types of which they have inputs, and stages of rollouts that
-	// would reach them. They cannot be overridden.
-	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /freezes (the `CreateFreeze` operationId).
@@ -22338,8 +22284,7 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteFreezeWithResponse End a freeze
 	//
-	// In mode `block` it changes no answer: changes that were refused have to be made again. The clusters of a pin are
-	// served the current configuration from then on: this is a change like any other, with a plan and the guard for removals.
+	// It changes no answer: changes that were refused have to be made again.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -29343,11 +29288,6 @@ func (c *ClientWithResponses) ListFreezesWithResponse(ctx context.Context, param
 // and changes that do not affect the answers to these clusters are possible. The freeze itself changes no answer. It applies
 // to every request that is committed after it. See X-Fleet-Override-Freeze.
 //
-// With `mode: pin` it is a pin, which delays changes in place of refusing them: its clusters are served exactly what they are
-// served now until it is deleted, or `until` has passed and the server deletes it. Only changes that this cannot absorb are 409 `frozen`:
-// deletes and new DNS names of its clusters, changes of resource types of which they have inputs, and stages of rollouts that
-// would reach them. They cannot be overridden.
-//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /freezes (the `CreateFreeze` operationId).
@@ -29366,11 +29306,6 @@ func (c *ClientWithResponses) CreateFreezeWithBodyWithResponse(ctx context.Conte
 // and changes that do not affect the answers to these clusters are possible. The freeze itself changes no answer. It applies
 // to every request that is committed after it. See X-Fleet-Override-Freeze.
 //
-// With `mode: pin` it is a pin, which delays changes in place of refusing them: its clusters are served exactly what they are
-// served now until it is deleted, or `until` has passed and the server deletes it. Only changes that this cannot absorb are 409 `frozen`:
-// deletes and new DNS names of its clusters, changes of resource types of which they have inputs, and stages of rollouts that
-// would reach them. They cannot be overridden.
-//
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /freezes (the `CreateFreeze` operationId).
@@ -29384,8 +29319,7 @@ func (c *ClientWithResponses) CreateFreezeWithResponse(ctx context.Context, para
 
 // DeleteFreezeWithResponse End a freeze
 //
-// In mode `block` it changes no answer: changes that were refused have to be made again. The clusters of a pin are
-// served the current configuration from then on: this is a change like any other, with a plan and the guard for removals.
+// It changes no answer: changes that were refused have to be made again.
 //
 // Returns a wrapper object for the known response body format(s).
 //

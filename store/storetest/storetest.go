@@ -101,7 +101,7 @@ func Run(t *testing.T, open func(t *testing.T) Opened) {
 		{"ChainShortened", testChainShortened},
 		{"Audit", testAudit},
 		{"Sessions", testSessions},
-		{"SnapshotFreeze", testSnapshotFreeze},
+		{"Pin", testPin},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -213,7 +213,7 @@ func (e *Export) applicable(doc json.RawMessage, kind string) (json.RawMessage, 
 	var out object
 	for _, key := range keys {
 		value := fields[key]
-		if slices.Contains(ReadOnly, key) {
+		if slices.Contains(ReadOnly, key) || key == "pinned" { // a copy would be pinned to other inputs
 			continue
 		}
 		switch {

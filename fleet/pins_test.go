@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -16,16 +17,16 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// snapshotFleets is a fleet with pins, and a fleet with the same changes in which no freeze ever was.
-type snapshotFleets struct {
+// pinnedFleets is a fleet with pinned clusters, and a fleet with the same changes in which no cluster ever was pinned.
+type pinnedFleets struct {
 	*world
 	plain   *world
-	plainA  map[Revision]Revision        // revision of the plain fleet, by that of the other
-	writes  []Revision                   // that both fleets have
-	begun   map[string]*State            // by the id of the freeze: the plain fleet then
-	kept    map[string]map[string]string // by the id of the freeze: the answers to each cluster then
-	held    int                          // polls that differ from the plain fleet
-	removed int                          // by the ends of freezes
+	plainA  map[Revision]Revision // revision of the plain fleet, by that of the other
+	writes  []Revision            // that both fleets have
+	begun   map[string]*State     // by cluster: the plain fleet when it was pinned
+	kept    map[string]string     // by cluster: the answers then
+	held    int                   // polls that differ from the plain fleet
+	removed int                   // by the ends of pins
 }
 
 // answersOf returns the answers to a cluster with receipts and ETags. It treats the 404 of a deleted resource type like an empty
@@ -44,46 +45,24 @@ func answersOf(t require.TestingT, s *State, id string) string {
 	return out
 }
 
-// frozenIn returns the answers to a cluster at the time of the freeze.
-func (f *snapshotFleets) frozenIn(id string) (kept string, frozen bool) {
-	for _, clusters := range f.kept {
-		if kept, frozen = clusters[id]; frozen {
-			return kept, true
-		}
-	}
-	return "", false
-}
-
-// requireServed compares all polls with those at the freeze, or with the plain fleet.
-func (f *snapshotFleets) requireServed(t require.TestingT, what string) {
+// requireServed compares all polls with those at the pin, or with the plain fleet.
+func (f *pinnedFleets) requireServed(t require.TestingT) {
+	require.Len(t, f.state.pinned, len(f.kept))
 	for _, doc := range f.state.All(KindCluster) {
 		plain := answersOf(t, f.plain.state, doc.ID)
-		want, frozen := f.frozenIn(doc.ID)
-		if !frozen {
+		want, pinned := f.kept[doc.ID]
+		if !pinned {
 			want = plain
 		} else if want != plain {
 			f.held++
 		}
-		require.Equal(t, want, answersOf(t, f.state, doc.ID), "%s, frozen: %v: %s", doc.ID, frozen, what)
+		require.Equal(t, pinned, doc.Cluster().Pinned != nil)
+		require.Equal(t, want, answersOf(t, f.state, doc.ID), "%s, pinned: %v", doc.ID, pinned)
 	}
-	for id := range f.kept {
-		view := f.state.FreezeView(f.state.docs[KindFreeze][id], f.now)
-		require.Equal(t, f.pendingOf(t, id), view.PendingClusterIds, "%s: %s", id, what)
-	}
-}
-
-// pendingOf returns the clusters whose answers the end of a freeze would change.
-func (f *snapshotFleets) pendingOf(t require.TestingT, freeze string) (ids []string) {
-	for _, id := range sortedKeys(f.kept[freeze]) {
-		if f.kept[freeze][id] != answersOf(t, f.plain.state, id) {
-			ids = append(ids, id)
-		}
-	}
-	return ids
 }
 
 // add commits an accepted change, and compares its plan with the polls, and the State with that of a follower and of a start.
-func (f *snapshotFleets) add(t *rapid.T, what string, res Result) api.Plan {
+func (f *pinnedFleets) add(t *rapid.T, what string, res Result) api.Plan {
 	before := f.state
 	wasServed := polls(t, before)
 	plan, err := res.Plan()
@@ -120,7 +99,7 @@ func (f *snapshotFleets) add(t *rapid.T, what string, res Result) api.Plan {
 }
 
 // write makes a change in both fleets. Only a change that a snapshot cannot delay is refused in one of them.
-func (f *snapshotFleets) write(t *rapid.T, what string, edit func(w *world) func(*Tx) error) {
+func (f *pinnedFleets) write(t *rapid.T, what string, edit func(w *world) func(*Tx) error) {
 	before := map[string]string{}
 	for id := range f.plain.state.docs[KindCluster] {
 		before[id] = answersOf(t, f.plain.state, id)
@@ -134,89 +113,96 @@ func (f *snapshotFleets) write(t *rapid.T, what string, edit func(w *world) func
 		return
 	}
 	res, err := f.try(edit(f.world))
-	if e, ok := errors.AsType[*Error](err); ok && e.Code == CodeFrozen {
+	if e, ok := errors.AsType[*Error](err); ok && e.Code == CodePinned {
 		for _, id := range frozenIDs(err) {
-			kept, frozen := f.frozenIn(id)
-			require.True(t, frozen, "%s: %v", what, err)
+			kept, pinned := f.kept[id]
+			require.True(t, pinned, "%s: %v", what, err)
 			doc := plain.State.docs[KindCluster][id]
 			require.True(t, doc == nil || doc.Deleted() || kept != answersOf(t, plain.State, id) || before[id] != answersOf(t, plain.State, id), "%s: %v", what, err)
 		}
-		t.Logf("frozen: %s", what)
+		t.Logf("pinned: %s", what)
 		return
 	} else if ok && len(f.kept) > 0 && strings.Contains(e.Detail, "set deletion_policy to orphan first") {
-		return // the frozen cluster was never served that policy
+		return // the pinned cluster was never served that policy
 	}
 	require.NoError(t, err, what)
 	t.Logf("revision %d: %s", res.State.Revision(), what)
 	f.plain.keep(plain)
 	f.writes = append(f.writes, res.State.Revision())
 	plan := f.add(t, what, res)
-	want, got := map[string][]string{}, map[string][]string{}
-	for freeze, clusters := range f.kept {
-		for _, id := range sortedKeys(clusters) {
-			if before[id] != answersOf(t, f.plain.state, id) {
-				want[freeze] = append(want[freeze], id)
-			}
+	var want []string
+	for _, id := range sortedKeys(f.kept) {
+		if before[id] != answersOf(t, f.plain.state, id) {
+			want = append(want, id)
 		}
 	}
-	for _, p := range plan.Pending {
-		got[p.Freeze] = p.ClusterIds
-	}
-	require.Equal(t, want, got, "the plan names the frozen clusters that the change reaches later, for each freeze: %s", what)
+	require.ElementsMatch(t, want, plan.Pending, "the plan names the pinned clusters that the change reaches later: %s", what)
 }
 
-// freeze begins or ends a freeze.
-func (f *snapshotFleets) freeze(t *rapid.T) {
-	id := rapid.SampledFrom([]string{"f0", "f1"}).Draw(t, "freeze")
-	if f.kept[id] != nil {
-		want := f.pendingOf(t, id)
-		res, err := f.try(withoutGuard(remove(KindFreeze, id, DeleteOptions{})))
-		if e, ok := errors.AsType[*Error](err); ok && e.Code == CodeInvalid {
-			require.ErrorContains(t, err, "set deletion_policy to orphan first")
-			return
-		}
-		require.NoError(t, err)
-		t.Logf("revision %d: end %s", res.State.Revision(), id)
-		for _, cluster := range slices.Clone(want) { // unless the other freeze has it too
-			if res.State.frozen[cluster] != nil {
-				want = slices.DeleteFunc(want, func(c string) bool { return c == cluster })
+// pin pins some clusters, or unpins those of them that are pinned.
+func (f *pinnedFleets) pin(t *rapid.T) {
+	selector, err := ParseSelector(rapid.SampledFrom([]string{"tier in (dev,prod)", "tier=prod", "region=eu", "id=c1", "tier=dev"}).Draw(t, "pinned"))
+	require.NoError(t, err)
+	var ids, pinned []string
+	for _, d := range f.state.All(KindCluster) {
+		if selector.Matches(d.Cluster()) {
+			if ids = append(ids, d.ID); f.kept[d.ID] != "" {
+				pinned = append(pinned, d.ID)
 			}
 		}
-		plan := f.add(t, "end "+id, res)
-		var got []string
-		for _, g := range plan.Groups {
-			got = append(got, g.Clusters...)
-		}
-		require.ElementsMatch(t, want, got, "the plan of the end names exactly the clusters that differ")
-		if len(f.kept) == 1 && f.begun[id] != nil {
-			f.requireRemovals(t, id, res)
-		}
-		delete(f.kept, id)
-		delete(f.begun, id)
+	}
+	if len(pinned) > 0 {
+		f.unpin(t, pinned)
 		return
 	}
-	body := rapid.SampledFrom([]string{`"all":true`, `"selector":"tier=prod"`, `"selector":"region=eu"`, `"selector":"id=c1"`, `"selector":"tier=dev"`}).Draw(t, "frozen")
-	res, err := f.try(create(KindFreeze, fmt.Sprintf(`{"id":%q,"mode":"pin","reason":"CHG-1",%s}`, id, body)))
-	if err != nil {
-		require.ErrorContains(t, err, "selects 0 clusters")
+	if len(ids) == 0 {
 		return
 	}
-	t.Logf("revision %d: %s %s", res.State.Revision(), id, body)
+	res, err := f.try(pinAll(ids...))
+	require.NoError(t, err)
+	t.Logf("revision %d: pin %v", res.State.Revision(), ids)
 	served := map[string]string{}
-	for _, c := range res.State.docs[KindSnapshot][id].snapshot().Clusters {
-		served[c.ID] = answersOf(t, f.state, c.ID)
+	for _, id := range ids {
+		served[id] = answersOf(t, f.state, id)
 	}
-	require.Empty(t, f.add(t, "freeze "+id, res).Groups, "a freeze changes no answer")
-	if len(f.kept) == 0 { // otherwise it may keep the answers of another freeze
+	require.Empty(t, f.add(t, "pin", res).Groups, "a pin changes no answer")
+	maps.Copy(f.kept, served)
+	for _, id := range ids {
 		f.begun[id] = f.plain.state
 	}
-	f.kept[id] = served
 }
 
-// requireRemovals compares the removals of the end of a freeze with those of one change that does all that has changed since it
-// began, in the fleet without it.
-func (f *snapshotFleets) requireRemovals(t require.TestingT, freeze string, end Result) {
-	was, is := f.begun[freeze], f.plain.state
+// unpin unpins some clusters, and compares the plan with the answers, and the removals with those of one change that does all that has
+// changed since the pin, in the plain fleet.
+func (f *pinnedFleets) unpin(t *rapid.T, ids []string) {
+	var want, got []string
+	for _, id := range ids {
+		if f.kept[id] != answersOf(t, f.plain.state, id) {
+			want = append(want, id)
+		}
+	}
+	res, err := f.try(withoutGuard(unpinAll(ids...)))
+	if e, ok := errors.AsType[*Error](err); ok && e.Code == CodeInvalid {
+		require.ErrorContains(t, err, "set deletion_policy to orphan first")
+		return
+	}
+	require.NoError(t, err)
+	t.Logf("revision %d: unpin %v", res.State.Revision(), ids)
+	plan := f.add(t, "unpin", res)
+	for _, g := range plan.Groups {
+		got = append(got, g.Clusters...)
+	}
+	require.ElementsMatch(t, want, got, "the plan of the end names exactly the clusters that differ")
+	for _, id := range ids {
+		f.requireRemovals(t, id, res)
+		delete(f.kept, id)
+		delete(f.begun, id)
+	}
+}
+
+// requireRemovals compares the removals of an end with those of one change that does all that has changed since the pin.
+func (f *pinnedFleets) requireRemovals(t require.TestingT, id string, end Result) {
+	was, is := f.begun[id], f.plain.state
 	commit := Commit{Revision: was.Revision() + 1, ID: uuid.New(), At: end.Commit.At}
 	var edits []edit
 	for kind := range is.kinds.byName {
@@ -240,11 +226,25 @@ func (f *snapshotFleets) requireRemovals(t require.TestingT, freeze string, end 
 	names, err := r.affected(false)
 	require.NoError(t, err)
 	r.removals = r.computeRemovals(names)
-	for id := range f.kept[freeze] {
-		name := lowerName(is.docs[KindCluster][id].Cluster())
-		require.Len(t, end.removals.byName[name], len(r.removals.byName[name]), "removals from %s: %v, %v", id, end.removals.byName[name], r.removals.byName[name])
-		f.removed += len(r.removals.byName[name])
+	name := lowerName(is.docs[KindCluster][id].Cluster())
+	require.Len(t, end.removals.byName[name], len(r.removals.byName[name]), "removals from %s: %v, %v", id, end.removals.byName[name], r.removals.byName[name])
+	f.removed += len(r.removals.byName[name])
+}
+
+// pinAll pins clusters.
+func pinAll(ids ...string) func(*Tx) error {
+	return patchAll(`{"pinned":{"reason":"INC-7"}}`, ids...)
+}
+
+// unpinAll unpins clusters.
+func unpinAll(ids ...string) func(*Tx) error { return patchAll(`{"pinned":null}`, ids...) }
+
+func patchAll(body string, ids ...string) func(*Tx) error {
+	edits := make([]func(*Tx) error, len(ids))
+	for i, id := range ids {
+		edits[i] = patch(KindCluster, id, body)
 	}
+	return both(edits...)
 }
 
 func mergedKeys(a, b map[string]*Document) map[string]bool {
@@ -258,11 +258,11 @@ func mergedKeys(a, b map[string]*Document) map[string]bool {
 	return keys
 }
 
-// TestSnapshotFreezesKeepAnswers: for random fleets and writes in any order, each answer to a cluster under a freeze of mode
-// snapshot, with its receipts and ETag, is that at the freeze until it ends, and then that of a fleet in which the freeze
-// never was; other clusters are served as in that fleet at any time. Plans name exactly the clusters whose polls differ, and
-// the frozen ones that the change reaches later; a follower and a start serve the same.
-func TestSnapshotFreezesKeepAnswers(t *testing.T) {
+// TestPinsKeepAnswers: for random fleets and writes in any order, each answer to a pinned cluster, with its receipts and ETag, is that
+// at the pin until it ends, and then that of a fleet in which no cluster ever was pinned; other clusters are served as in that fleet at
+// any time. Plans name exactly the clusters whose polls differ, and the pinned ones that the change reaches later; a follower and a start
+// serve the same.
+func TestPinsKeepAnswers(t *testing.T) {
 	t.Parallel()
 	held, removed := 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -270,11 +270,11 @@ func TestSnapshotFreezesKeepAnswers(t *testing.T) {
 		w.state.rules.MaxRemovals = 1 << 20
 		plain := *w
 		plain.log.commits = slices.Clone(w.log.commits)
-		f := &snapshotFleets{world: w, plain: &plain, kept: map[string]map[string]string{}, begun: map[string]*State{}, plainA: map[Revision]Revision{1: 1}}
-		f.freeze(rt)
+		f := &pinnedFleets{world: w, plain: &plain, kept: map[string]string{}, begun: map[string]*State{}, plainA: map[Revision]Revision{1: 1}}
+		f.pin(rt)
 		for range rapid.IntRange(1, 5).Draw(rt, "writes") {
 			f.step(rt)
-			f.requireServed(rt, "")
+			f.requireServed(rt)
 		}
 		held, removed = held+f.held, removed+f.removed
 	})
@@ -283,7 +283,7 @@ func TestSnapshotFreezesKeepAnswers(t *testing.T) {
 }
 
 // step makes one random change.
-func (f *snapshotFleets) step(t *rapid.T) {
+func (f *pinnedFleets) step(t *rapid.T) {
 	open := f.state.sorted(KindRollout, func(d *Document) bool { return d.rollout().open() })
 	cluster := fmt.Sprintf("c%d", rapid.IntRange(0, 3).Draw(t, "of"))
 	everywhere := func(edit func(*Tx) error) func(*world) func(*Tx) error {
@@ -291,7 +291,7 @@ func (f *snapshotFleets) step(t *rapid.T) {
 	}
 	switch n := rapid.IntRange(0, 20).Draw(t, "step"); {
 	case n < 4:
-		f.freeze(t)
+		f.pin(t)
 	case n < 7 && len(open) > 0:
 		d := rapid.SampledFrom(open).Draw(t, "rollout")
 		action := rapid.SampledFrom([]string{RolloutStart, RolloutStart, RolloutStart, RolloutSkip, RolloutBack, RolloutPause, RolloutResume, RolloutAbort, RolloutComplete}).Draw(t, "action")
@@ -337,44 +337,58 @@ func (f *snapshotFleets) step(t *rapid.T) {
 	}
 }
 
-// TestSnapshotFreezeRules: a cluster keeps its inputs, the end is a guarded change, and changes that a snapshot cannot delay are
-// refused, also with an override.
-func TestSnapshotFreezeRules(t *testing.T) {
+// TestPinRules: a pinned cluster keeps its inputs, the end is a guarded change, and changes that a pin cannot delay are refused, also
+// with an override.
+func TestPinRules(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, prodLayer, baseLayer)
-	snapshot := func(body string) func(*Tx) error {
-		return create(KindFreeze, `{"id":"stop","mode":"pin","reason":"INC-7",`+body+`}`)
+	for body, at := range map[string]string{`{"pinned":{}}`: "/pinned/reason", `{"pinned":{"reason":"` + strings.Repeat("x", 1025) + `"}}`: "/pinned/reason"} {
+		require.Equal(t, at, w.refused(CodeInvalid, patch(KindCluster, "c3", body)).Problems[0].Pointer)
 	}
-	for body, at := range map[string]string{
-		`"selector":"tier=none"`: "/selector", `"all":true,"from":"2026-01-01T00:00:00Z"`: "/from", `"all":true,"selector":"tier=dev"`: "/selector",
+	joining := `{"id":"new","cluster_dns":"new.example.com","environment":"dev"`
+	require.Equal(t, "/pinned", w.refused(CodeInvalid, create(KindCluster, joining+`,"pinned":{"reason":"r"}}`)).Problems[0].Pointer)
+	require.Equal(t, "/pinned", w.refused(CodeInvalid, both(create(KindCluster, joining+`}`), pinAll("new"))).Problems[0].Pointer)
+	for _, other := range []string{
+		`{"cluster_dns":"other.example.com"}`,
 	} {
-		e := w.refused(CodeInvalid, snapshot(body))
-		require.Equal(t, at, e.Problems[0].Pointer, "%v", e)
+		require.Equal(t, []string{"c3"}, frozenIDs(w.refused(CodePinned, both(pinAll("c3"), patch(KindCluster, "c3", other)))))
 	}
-	w.must(snapshot(`"selector":"id=c3","until":"2026-01-02T04:00:00Z"`))
+	strict := patch(KindResourceType, "quotas", `{"schema":{"type":"object","additionalProperties":false,"properties":{"cpu":{"type":"integer"},"mem":{"type":"integer","default":7}}}}`)
+	require.Equal(t, []string{"c3"}, frozenIDs(w.refused(CodePinned, both(pinAll("c3"), strict))), "a pin alters nothing that is served at that moment")
+
+	pinned := patch(KindCluster, "c3", `{"pinned":{"reason":"INC-7","until":"2026-01-02T04:00:00Z"}}`)
 	kept := answersOf(t, w.state, "c3")
-	for _, body := range []string{`{"selector":"tier=dev"}`, `{"mode":"block"}`, `{"mode":null}`} {
-		w.refused(CodeInvalid, patch(KindFreeze, "stop", body))
-	}
-	w.must(patch(KindFreeze, "stop", `{"until":"2026-01-02T05:00:00Z"}`))
+	res, err := w.try(both(patch(KindCluster, "c3", `{"patches":{"grafana":{"image.tag":"0"}}}`), pinned))
+	require.NoError(t, err)
+	plan, err := res.Plan()
+	require.NoError(t, err)
+	require.Equal(t, []string{"c3"}, plan.Pending, "the rest of the commit waits")
+	require.Empty(t, plan.Groups)
+	w.must(pinned)
+	w.must(patch(KindCluster, "c3", `{"pinned":{"until":"2026-01-02T05:00:00Z"}}`))
+	require.Equal(t, "INC-7", w.state.docs[KindCluster]["c3"].Cluster().Pinned.Reason)
+	w.must(put(KindCluster, "c3", `{"pinned":null,"labels":{"tier":"dev"}}`))
+	require.NotNil(t, w.state.pinned["c3"], "a PUT removes no field")
 
 	w.must(patch(KindCluster, "c3", `{"patches":{"grafana":{"image.tag":"1"}}}`))
 	require.ErrorContains(t, w.as("ann", patch(KindComponent, "grafana", `{"patches":{"image":"x"}}`)), "image.tag", "it would contradict the later patches of c3")
 	w.must(patch(KindComponent, "grafana", `{"component_version":"18","target_namespace":"elsewhere"}`))
-	w.must(patch(KindCluster, "c3", `{"labels":{"tier":"none"}}`))
+	w.must(patch(KindCluster, "c3", `{"labels":{"tier":"none"},"environment":"qa"}`))
 	w.must(remove(KindLayer, "prod", DeleteOptions{}))
 	require.Equal(t, "/patches/loki", w.refused(CodeInvalid, patch(KindCluster, "c3", `{"patches":{"loki":{"a":"1"}}}`)).Problems[0].Pointer, "loki will not be on it")
 	w.must(remove(KindComponent, "loki", DeleteOptions{Cascade: true}))
 	require.Equal(t, kept, answersOf(t, w.state, "c3"))
-	require.Error(t, w.as("ann", patch(KindCluster, "c3", `{"namespaces":[{"id":"nothing"}]}`)), "it would be invalid when the freeze ends")
+	require.Error(t, w.as("ann", patch(KindCluster, "c3", `{"namespaces":[{"id":"nothing"}]}`)), "it would be invalid when the pin ends")
 	for _, write := range []func(*Tx) error{
 		remove(KindCluster, "c3", DeleteOptions{Orphan: true}),
+		remove(KindCluster, "c3", DeleteOptions{}),
+		both(unpinAll("c3"), remove(KindCluster, "c3", DeleteOptions{})),
 		patch(KindCluster, "c3", `{"cluster_dns":"other.example.com"}`),
 		remove(KindResourceType, "quotas", DeleteOptions{Cascade: true}),
-		patch(KindResourceType, "quotas", `{"schema":{"type":"object","additionalProperties":false,"properties":{"cpu":{"type":"integer"},"mem":{"type":"integer","default":7}}}}`),
+		strict,
 	} {
 		err := w.as("ann", both(func(tx *Tx) error {
-			tx.Guard(Guard{OverrideFreezes: []string{"stop"}})
+			tx.Guard(Guard{OverrideFreezes: []string{"c3"}})
 			return nil
 		}, write))
 		require.Equal(t, []string{"c3"}, frozenIDs(err), "%v", err)
@@ -384,77 +398,108 @@ func TestSnapshotFreezeRules(t *testing.T) {
 	doc := w.state.docs[KindCluster]["c3"]
 	ex, err := w.state.Explain(t.Context(), doc, "platform-components", "loki", "")
 	require.NoError(t, err)
-	require.Equal(t, "stop", ex.Freeze)
+	require.True(t, ex.Pinned)
 	require.NoError(t, w.state.Blame(t.Context(), &ex, &w.log))
 	for _, v := range ex.Inputs[0].Values {
-		require.Equal(t, int64(w.state.docs[KindFreeze]["stop"].Revision), v.SaidBy.Revision)
+		require.Equal(t, int64(w.state.docs[KindPin]["c3"].Revision), v.SaidBy.Revision)
 	}
+	require.Less(t, w.state.docs[KindPin]["c3"].Revision, doc.Revision)
 
 	// The end removes loki, and redeploys grafana: the protection forbids that, and then the budget.
-	end := remove(KindFreeze, "stop", DeleteOptions{})
-	w.must(patch(KindCluster, "c3", `{"deletion_protection":true}`))
+	end := unpinAll("c3")
+	w.must(patch(KindCluster, "c3", `{"deletion_protection":true,"environment":"dev"}`))
 	w.state.rules.MaxRemovals = 1
 	w.refused(CodeProtected, end)
 	w.must(patch(KindCluster, "c3", `{"deletion_protection":false}`))
 	w.refused(CodeConfirm, end)
-	require.Empty(t, w.state.OverdueFreezes(w.now))
-	require.Contains(t, w.state.OverdueFreezes(w.now.Add(2*time.Hour)), "stop")
+	require.Empty(t, w.state.OverduePins(w.now))
+	require.Contains(t, w.state.OverduePins(w.now.Add(2*time.Hour)), "c3")
 	require.Equal(t, kept, answersOf(t, w.state, "c3"), "no answer depends on a clock")
-	plan := w.plan(end)
+	plan = w.plan(end)
 	require.Equal(t, 2, plan.Totals.Removals)
 	require.Len(t, plan.Groups, 1)
 	w.must(both(func(tx *Tx) error { tx.Guard(Guard{PlanHash: plan.PlanHash}); return nil }, end))
 	require.NotEqual(t, kept, answersOf(t, w.state, "c3"))
-	require.Nil(t, w.state.frozen)
+	require.Nil(t, w.state.pinned)
+	require.Empty(t, w.state.docs[KindPin])
 
 	// A recent deletion policy that the cluster was never served does not count.
 	w.state.rules.MaxRemovals = 100
-	w.must(snapshot(`"selector":"id=c2"`))
+	w.must(pinAll("c2"))
 	w.must(patch(KindNamespace, "team", `{"deletion_policy":"orphan"}`))
 	w.now = w.now.Add(24 * time.Hour)
 	w.must(patch(KindLayer, "base", `{"selector":"tier=dev","all":null}`))
-	require.ErrorContains(t, w.as("ann", end), `namespace "team" would be deleted on cluster "c2"`)
+	require.ErrorContains(t, w.as("ann", unpinAll("c2")), `namespace "team" would be deleted on cluster "c2"`)
 }
 
-// TestSnapshotFreezeOfStages: no stage starts that would reach a cluster under a pin, and a rollout waits
-// for one that is frozen in a started stage.
-func TestSnapshotFreezeOfStages(t *testing.T) {
+// TestPinsAreNotReverted: reverts and restores leave pins as they are, and restore no pin with a deleted cluster.
+func TestPinsAreNotReverted(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, prodLayer, baseLayer)
+	w.state.rules.MaxRemovals = 1 << 20
+	undo := func(op string, at Revision) { w.must(operations(w, api.Operation{Op: op, Revision: int64(at)})) }
+	isPinned := func(pinned bool) {
+		t.Helper()
+		require.Equal(t, pinned, w.state.pinned["c3"] != nil)
+		require.Equal(t, pinned, w.state.docs[KindCluster]["c3"].Cluster().Pinned != nil)
+	}
+	before := w.state.Revision()
+	w.must(pinAll("c3"))
+	pin := w.state.Revision()
+	w.must(patch(KindCluster, "c3", `{"cluster_name":"renamed"}`))
+	renamed := w.state.Revision()
+	w.log.past = w.pastOf(before)
+	undo("restore", before)
+	isPinned(true)
+	require.Equal(t, "c3", w.state.docs[KindCluster]["c3"].Cluster().ClusterName)
+	undo("revert", pin)
+	isPinned(true)
+	w.must(patch(KindCluster, "c3", `{"pinned":{"reason":"other"}}`))
+	undo("revert", pin)
+	isPinned(true)
+	w.must(unpinAll("c3"))
+	w.log.past = w.pastOf(renamed)
+	undo("restore", renamed)
+	isPinned(false)
+	require.Equal(t, "renamed", w.state.docs[KindCluster]["c3"].Cluster().ClusterName)
+	w.must(remove(KindCluster, "c3", DeleteOptions{}))
+	w.log.past = w.pastOf(renamed)
+	undo("restore", renamed)
+	isPinned(false)
+}
+
+// TestPinsOfStages: no stage starts that would reach a pinned cluster, and a rollout waits for one that is pinned in a started stage.
+func TestPinsOfStages(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, prodLayer, baseLayer)
 	w.must(rollOut(w, "r", []RolloutStage{{Name: "dev", Selector: "tier=dev"}, {Name: "prod", Selector: "tier=prod"}}, bump2))
 	w.must(act("r", RolloutStart))
-	w.must(create(KindFreeze, `{"id":"stop","mode":"pin","reason":"INC-7","selector":"id=c3"}`))
+	w.must(pinAll("c3"))
 	start := act("r", RolloutStart)
-	require.Equal(t, []string{"c3"}, frozenIDs(w.refused(CodeFrozen, start)))
-	require.Equal(t, "c3", w.plan(start).Frozen[0].ClusterIds[0])
+	require.Equal(t, []string{"c3"}, frozenIDs(w.refused(CodePinned, start)))
+	require.Equal(t, []string{"c3"}, w.plan(start).Pending)
+	require.Contains(t, strings.Join(w.plan(start).Warnings, "\n"), "the change would be refused: pinned clusters would be deleted or served something else: c3")
 	step, err := w.state.WaitForFreezes(t.Context(), "r", RolloutStep{Action: RolloutStart, Stage: "prod"}, w.now)
 	require.NoError(t, err)
-	require.Equal(t, RolloutStep{Reason: "freeze", Stage: "prod", Message: `pin "stop" of c3`}, step)
-	require.Empty(t, w.plan(remove(KindFreeze, "stop", DeleteOptions{})).Groups)
-	w.must(remove(KindFreeze, "stop", DeleteOptions{}))
-	w.must(create(KindFreeze, `{"id":"stop","mode":"pin","reason":"INC-7","selector":"id=c3"}`))
+	require.Equal(t, RolloutStep{Reason: "pin", Stage: "prod", Message: `pins of c3`}, step)
+	require.Empty(t, w.plan(unpinAll("c3")).Groups)
+	w.must(unpinAll("c3"))
+	w.must(pinAll("c3"))
 	inputs, err := w.state.RolloutInputs(t.Context(), w.state.docs[KindRollout]["r"], nil)
 	require.NoError(t, err)
 	require.NotEmpty(t, inputs.ByCluster["c3"], "the rollout counts it")
-	heldBack := func() bool {
-		held, err := w.state.HeldBack(w.state.docs[KindCluster]["c3"], inputs.ByCluster["c3"])
-		require.NoError(t, err)
-		return held
-	}
-	require.True(t, heldBack(), "its stage has not started")
-	w.must(patch(KindNamespace, "team", `{"labels":{"later":"1"}}`))
-	require.Equal(t, []string{"c3"}, w.state.FreezeView(w.state.docs[KindFreeze]["stop"], w.now).PendingClusterIds)
-	w.must(remove(KindFreeze, "stop", DeleteOptions{}))
+	held, err := w.state.HeldBack(w.state.docs[KindCluster]["c3"], inputs.ByCluster["c3"])
+	require.NoError(t, err)
+	require.True(t, held, "its stage has not started")
+	require.Equal(t, []string{"c3"}, w.plan(patch(KindNamespace, "team", `{"labels":{"later":"1"}}`)).Pending)
+	w.must(unpinAll("c3"))
 	w.must(start)
 }
 
-// TestSnapshotFreezeLimits: all snapshots together are bounded, and a change of a freeze does not log its snapshot again.
-func TestSnapshotFreezeLimits(t *testing.T) {
+// TestPinLimits: all pins together are bounded, and another change of a pinned cluster does not log its pin again.
+func TestPinLimits(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, prodLayer, baseLayer)
-	freeze := func(id, selector string) func(*Tx) error {
-		return create(KindFreeze, fmt.Sprintf(`{"id":%q,"mode":"pin","reason":"INC-7","selector":%q}`, id, selector))
-	}
 	must := func(edits ...func(*Tx) error) Result { // w.must compares all polls
 		res, err := w.try(both(edits...))
 		require.NoError(t, err)
@@ -463,53 +508,60 @@ func TestSnapshotFreezeLimits(t *testing.T) {
 	}
 	size := func(res Result) (n int) {
 		for _, ch := range res.Commit.Changes {
-			n += len(ch.Before) + len(ch.After)
+			if ch.Kind == KindPin {
+				n += len(ch.Before) + len(ch.After)
+			}
 		}
 		return n
 	}
-	must(patch(KindCluster, "c3", fmt.Sprintf(`{"patches":{"grafana":{"big":%q}}}`, strings.Repeat("x", 250_000))))
-	begun := must(freeze("f0", "id=c3"))
-	require.Greater(t, size(begun), 250_000)
-	require.Less(t, size(must(patch(KindFreeze, "f0", `{"until":"2999-01-01T00:00:00Z"}`))), 1_000)
-	for i := range maxSnapshotBytes/size(begun) - 1 {
-		must(freeze(fmt.Sprint("more", i), "id=c3"))
-	}
-	e := w.refused(CodeLimitExceeded, freeze("f1", "id=c3"))
-	require.Equal(t, "/selector", e.Problems[0].Pointer)
-	require.ErrorContains(t, e, "end another pin first")
-	must(freeze("small", "id=c2"))
-	must(remove(KindFreeze, "f0", DeleteOptions{}))
-	must(freeze("f1", "id=c3"))
 	var clusters []func(*Tx) error
-	for i := range 2 * maxSnapshotClusters {
-		clusters = append(clusters, create(KindCluster, fmt.Sprintf(`{"id":"more%d","cluster_dns":"more%d.example.com","environment":"dev","labels":{"tier":"more"}}`, i, i)))
+	var ids []string
+	for i := range 2 * maxPins {
+		ids = append(ids, fmt.Sprint("more", i))
+		patches := "{}"
+		if i < 50 {
+			patches = fmt.Sprintf(`{"grafana":{"big":%q}}`, strings.Repeat("x", 250_000))
+		}
+		clusters = append(clusters, create(KindCluster, fmt.Sprintf(`{"id":"more%d","cluster_dns":"more%d.example.com","environment":"dev","platform_components":[{"id":"grafana"}],"patches":%s}`, i, i, patches)))
 	}
 	must(clusters...)
-	require.ErrorContains(t, w.refused(CodeInvalid, freeze("many", "tier=more")), "selects 200 clusters; a pin has 1 to 100")
+	begun := must(pinAll("more0"))
+	require.Greater(t, size(begun), 250_000)
+	require.Zero(t, size(must(patch(KindCluster, "more0", `{"pinned":{"until":"2999-01-01T00:00:00Z"}}`))))
+	fits := maxPinBytes / size(begun)
+	require.Less(t, fits, 50)
+	must(pinAll(ids[1:fits]...))
+	require.ErrorContains(t, w.refused(CodeLimitExceeded, pinAll(ids[fits])), "bytes of pins")
+	must(unpinAll("more0"))
+	must(pinAll(ids[fits]))
+	must(unpinAll(ids[1 : fits+1]...))
+	require.ErrorContains(t, w.refused(CodeLimitExceeded, pinAll(ids[50:]...)), "pin fewer clusters")
+	must(pinAll(ids[60:160]...))
+	require.ErrorContains(t, w.refused(CodeLimitExceeded, pinAll(ids[160])), "there would be 101 pinned clusters; at most 100 are possible")
 }
 
-// TestSnapshotFreezeEndsWithoutPerson: the end by time removes nothing from a protected environment.
-func TestSnapshotFreezeEndsWithoutPerson(t *testing.T) {
+// TestPinEndsWithoutPerson: the end by time removes nothing from a protected environment.
+func TestPinEndsWithoutPerson(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, prodLayer, baseLayer)
 	w.state.rules.MaxRemovals, w.state.rules.Protected = 100, []string{"dev"}
-	w.must(create(KindFreeze, `{"id":"stop","mode":"pin","reason":"INC-7","selector":"id=c3"}`))
+	w.must(pinAll("c3"))
 	w.must(patch(KindComponent, "grafana", `{"target_namespace":"elsewhere"}`))
-	byTime := func(tx *Tx) error { return tx.EndFreeze("stop") }
+	byTime := func(tx *Tx) error { return tx.EndPin("c3") }
 	require.ErrorContains(t, w.refused(CodeConfirm, byTime), `would be removed from 1 cluster of the protected environment "dev"`)
 	w.must(patch(KindComponent, "grafana", `{"target_namespace":null}`))
 	w.must(byTime)
 }
 
-// TestSnapshotFreezeOfRecentPolicy: a deletion policy that was recent when the freeze began is as old as its document at the end.
-func TestSnapshotFreezeOfRecentPolicy(t *testing.T) {
+// TestPinOfRecentPolicy: a deletion policy that was recent when the cluster was pinned is as old as its document at the end.
+func TestPinOfRecentPolicy(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, prodLayer, baseLayer)
 	w.now = w.now.Add(time.Hour)
 	w.must(patch(KindNamespace, "team", `{"deletion_policy":"orphan"}`))
-	w.must(create(KindFreeze, `{"id":"stop","mode":"pin","reason":"INC-7","selector":"id=c2"}`))
+	w.must(pinAll("c2"))
 	w.must(patch(KindCluster, "c2", `{"excludes":{"namespaces":["team"]}}`))
-	end := remove(KindFreeze, "stop", DeleteOptions{})
+	end := unpinAll("c2")
 	require.Equal(t, 1, w.plan(end).Totals.Removals)
 	w.now = w.now.Add(24 * time.Hour)
 	require.Zero(t, w.plan(end).Totals.Removals)

@@ -10,9 +10,9 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
-// testSnapshotFreeze: a pin keeps the answers to its clusters in every process, also later ones, and in a
+// testPin: a pin keeps the answers to its cluster in every process, also later ones, and in a
 // copy of the store, as backups and restores make it.
-func testSnapshotFreeze(t *testing.T, b *bench) {
+func testPin(t *testing.T, b *bench) {
 	process := func(s store.Store) *store.Replica {
 		r := store.NewReplica(store.Config{Store: s, Rules: fleet.Rules{MaxRemovals: 3}})
 		require.NoError(t, r.Load(b.ctx()))
@@ -46,10 +46,14 @@ func testSnapshotFreeze(t *testing.T, b *bench) {
 		}
 		return err
 	})
+	setPin := func(tx *fleet.Tx, pin string) error {
+		_, err := tx.Patch(fleet.KindCluster, "a", []byte(`{"pinned":`+pin+`}`))
+		return err
+	}
 	follower := process(b.again(false))
 	before := answers(writer)
 	update(func(tx *fleet.Tx) error {
-		return create(tx, fleet.KindFreeze, `{"id":"keep","mode":"pin","selector":"id=a","reason":"INC-7"}`)
+		return setPin(tx, `{"reason":"INC-7"}`)
 	})
 	update(func(tx *fleet.Tx) error {
 		_, err := tx.Patch(fleet.KindNamespace, "team", []byte(`{"labels":{"v":"2"}}`))
@@ -68,8 +72,7 @@ func testSnapshotFreeze(t *testing.T, b *bench) {
 	require.Equal(t, now, answers(restored))
 	for _, r := range []*store.Replica{writer, restored} {
 		_, err := r.Update(b.ctx(), store.Meta{}, func(tx *fleet.Tx) error {
-			_, err := tx.Delete(fleet.KindFreeze, "keep", fleet.DeleteOptions{})
-			return err
+			return setPin(tx, "null")
 		})
 		require.NoError(t, err)
 		require.NotEqual(t, before["a"], answers(r)["a"])

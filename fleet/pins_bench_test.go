@@ -3,7 +3,6 @@ package fleet
 import (
 	"fmt"
 	"runtime"
-	"strings"
 	"testing"
 	"time"
 
@@ -11,12 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkSnapshotFreeze changes a component of 10,000 clusters, none or 100 of which are under a pin, and
+// BenchmarkPins changes a component of 10,000 clusters, none or 100 of which are pinned, and
 // plans, follows and polls the change.
-func BenchmarkSnapshotFreeze(b *testing.B) {
+func BenchmarkPins(b *testing.B) {
 	base := loadShared(b, sharedFleet(b, 10_000, 5))
 	for _, frozen := range []int{0, 100} {
-		b.Run(fmt.Sprint(frozen, "-frozen"), func(b *testing.B) {
+		b.Run(fmt.Sprint(frozen, "-pinned"), func(b *testing.B) {
 			s := base
 			commit := func(edit func(*Tx) error) (res Result) {
 				tx := s.Begin()
@@ -37,7 +36,7 @@ func BenchmarkSnapshotFreeze(b *testing.B) {
 					ids[i] = fmt.Sprintf("k%05d", i)
 				}
 				lap(0, func() {
-					s = commit(create(KindFreeze, fmt.Sprintf(`{"id":"keep","mode":"pin","selector":"id in (%s)","reason":"INC-7"}`, strings.Join(ids, ",")))).State
+					s = commit(pinAll(ids...)).State
 				})
 			}
 			pollAll(b, s)
@@ -61,7 +60,7 @@ func BenchmarkSnapshotFreeze(b *testing.B) {
 			}
 			b.ReportMetric(0, "ns/op")
 			took[0] *= time.Duration(n) // it was made once
-			for i, name := range []string{"freeze", "commit", "plan", "follow", "polls"} {
+			for i, name := range []string{"pin", "commit", "plan", "follow", "polls"} {
 				b.ReportMetric(float64(took[i].Microseconds())/1000/float64(n), name+"-cpu-ms")
 			}
 		})
