@@ -52,15 +52,18 @@ func (in *resourceInput) equal(other *resourceInput) bool {
 		slices.EqualFunc(a, b, func(x, y inputField) bool { return x.name == y.name && bytes.Equal(x.value, y.value) }))
 }
 
-// mayRename reports whether a change of a definition, or of its type, may remove objects on some cluster.
+// mayRename reports whether a change of a definition, or of its type, may remove objects on some cluster. Another schema may have other
+// defaults of fields that overrides leave out.
 func mayRename(was, is *resource) bool {
 	before, after := &resourceInput{fields: was.fields}, &resourceInput{fields: is.fields}
 	t, next := was.typ(), is.typ()
 	if t.Template != "" || next.Template != "" {
-		return t.Template != next.Template || !before.equal(after)
+		return t.Template != next.Template || !before.equal(after) || !sameSchema(t, next)
 	}
-	return !sameFields(t.namingFields(), before, after) || !sameFields(next.namingFields(), before, after)
+	return !sameFields(t.namingFields(), before, after) || !sameFields(next.namingFields(), before, after) || !sameSchema(t, next)
 }
+
+func sameSchema(a, b *resourceType) bool { return a == b || bytes.Equal(a.Schema, b.Schema) }
 
 // at returns the encoded value at a path of an input; nil if there is none.
 func (in *resourceInput) at(path string) json.RawMessage {

@@ -295,6 +295,9 @@ func TestRemovedObjects(t *testing.T) {
 		"it fails before and afterwards":         {object + `<< fail "always" >>`, "", b, true},
 		"a setting decides on an object":         {object + `<< if dig "settings" "more" false inputs >>` + strings.Replace(object, "inputs.a", "inputs.b", 1) + "<< end >>", "", b, true},
 		"a setting, and a field without a name":  {strings.Replace(object, "{name", `{labels: {x: << dig "settings" "x" "" inputs | quote >>}, name`, 1), "", b, true},
+		"an object is no longer reconciled":      {strings.Replace(object, "{name", `{annotations: {fluxcd.controlplane.io/reconcile: << ternary "disabled" "enabled" inputs.on >>}, name`, 1), "", on, true},
+		"a ResourceSet is no longer reconciled":  {strings.Replace(set, "{name", `{annotations: {fluxcd.controlplane.io/reconcile: << ternary "disabled" "enabled" inputs.on >>}, name`, 1), "", on, true},
+		"an object that was not reconciled goes": {"<<- if not inputs.on >>\n" + strings.Replace(object, "{name", `{annotations: {fluxcd.controlplane.io/reconcile: disabled}, name`, 1) + "<<- end >>\n", "", on, false},
 		"a comment in the template":              {object, "<<- /* text */ ->>\n" + object, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -443,5 +446,33 @@ func requireRemovals(t *rapid.T, base *State, res Result, what string) {
 		}
 		require.ElementsMatch(t, want, res.removals.idsFor(lowerName(doc.Cluster())), "%s: %s", doc.ID, what)
 		require.ElementsMatch(t, want, planned[doc.ID], "plan of %s: %s", doc.ID, what)
+	}
+}
+
+// TestRemovedObjectsOfDefaults: a default of the schema that an override leaves out names an object, on a cluster and in a layer. The
+// definition itself stays as it is.
+func TestRemovedObjectsOfDefaults(t *testing.T) {
+	t.Parallel()
+	schema := func(name string) string {
+		return `{"type":"object","additionalProperties":false,"properties":{"o":{"type":"object","additionalProperties":false,"default":{},"properties":{"n":{"type":"string","default":"` + name + `"},"m":{"type":"string","default":""}}}}}`
+	}
+	for name, template := range map[string]string{"template": `"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x-<< inputs.id >>-<< inputs.o.n >>, namespace: n}\n"`, "identity": `"","identity":["o.n"]`} {
+		for where, docs := range map[string][]string{
+			"cluster": {string(KindCluster), `{"id":"k","cluster_dns":"k.example.com","environment":"dev","resources":{"t1":[{"id":"d","overrides":{"o":{"m":"b"}}}]}}`},
+			"layer": {
+				string(KindLayer), `{"id":"l","priority":1,"selector":"environment=dev","resources":{"t1":[{"id":"d","overrides":{"o":{"m":"b"}}}]}}`,
+				string(KindCluster), `{"id":"k","cluster_dns":"k.example.com","environment":"dev"}`,
+			},
+		} {
+			t.Run(name+" "+where, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, string(KindResourceType), `{"id":"t1","overridable":["o"],"template":`+template+`,"schema":`+schema("k")+`}`)
+				for i, docs := 0, append([]string{string(ResourceKind("t1")), `{"id":"d","spec":{}}`}, docs...); i < len(docs); i += 2 {
+					w.must(func(tx *Tx) error { _, err := tx.Create(Kind(docs[i]), []byte(docs[i+1])); return err })
+				}
+				plan := w.plan(patch(KindResourceType, "t1", `{"schema":`+schema("k9")+`}`))
+				require.Equal(t, 1, plan.Totals.Removals)
+			})
+		}
 	}
 }

@@ -21,7 +21,7 @@ type Identity struct {
 // creators are kinds of objects that create others, with the fields of their spec that decide which.
 var creators = map[string][]string{
 	"helm.toolkit.fluxcd.io/HelmRelease":        {"releaseName", "targetNamespace", "storageNamespace", "chart.spec.chart", "chart.spec.sourceRef", "chartRef"},
-	"kustomize.toolkit.fluxcd.io/Kustomization": {"path", "targetNamespace", "namePrefix", "nameSuffix", "sourceRef"},
+	"kustomize.toolkit.fluxcd.io/Kustomization": {"path", "components", "targetNamespace", "namePrefix", "nameSuffix", "sourceRef"},
 	FluxGroup + "/" + KindResourceSet:           {"resources", "resourcesTemplate", "resourcesTemplateFrom", "inputs", "inputsFrom", "inputStrategy"},
 }
 

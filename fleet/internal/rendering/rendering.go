@@ -107,7 +107,10 @@ func (r *Result) object(obj map[string]any, in enclosing) {
 	// The objects of a ResourceSet with inputs of its own are unknown.
 	opened := ref.Group == FluxGroup && ref.Kind == KindResourceSet && in.depth < deepest && spec["inputs"] == nil && spec["inputsFrom"] == nil
 	r.handle(ref, Handling{Kept: kept, Opened: opened, Guarded: slices.Contains(in.guards, ref)})
-	r.identify(ref, spec, in, opened)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	if in.skipped = in.skipped || annotations[reconcileKey] == "disabled"; !in.skipped {
+		r.identify(ref, spec, in, opened)
+	}
 	if opened {
 		r.nested(spec, enclose(ref, spec, kept, in))
 	}

@@ -9,6 +9,7 @@ import (
 const (
 	PruneKey      = "fluxcd.controlplane.io/prune"
 	PruneDisabled = "disabled"
+	reconcileKey  = "fluxcd.controlplane.io/reconcile"
 )
 
 // Handling describes how Flux treats an object of a template.
@@ -20,10 +21,12 @@ type Handling struct {
 
 // enclosing is the ResourceSet that creates an object.
 type enclosing struct {
-	depth  int
-	set    string // its name, after those of the ResourceSets around it
-	kept   bool   // by its common metadata
-	guards []Object
+	depth int
+	set   string // its name, after those of the ResourceSets around it
+	kept  bool   // by its common metadata
+	// skipped: a ResourceSet does not apply an object with the annotation reconcileKey, so Flux deletes one that it has applied.
+	skipped bool
+	guards  []Object
 }
 
 // disablesPrune reports whether annotations make Flux keep the object.
@@ -35,7 +38,7 @@ func disablesPrune(metadata map[string]any) bool {
 // enclose describes a ResourceSet for the objects in it.
 func enclose(set Object, spec map[string]any, kept bool, around enclosing) enclosing {
 	common, _ := spec["commonMetadata"].(map[string]any)
-	in := enclosing{depth: around.depth + 1, set: around.set + set.Namespace + "/" + set.Name + "\n", kept: kept || disablesPrune(common)}
+	in := enclosing{depth: around.depth + 1, set: around.set + set.Namespace + "/" + set.Name + "\n", kept: kept || disablesPrune(common), skipped: around.skipped}
 	dependencies, _ := spec["dependsOn"].([]any)
 	for _, d := range dependencies {
 		dependency, _ := d.(map[string]any)
