@@ -148,7 +148,7 @@ func valueFlags() []cli.Flag {
 
 // valuesFrom reads the flags of valueFlags: by path, null to remove.
 func (s *session) valuesFrom(c *cli.Context) (map[string]any, error) {
-	return input.HelmValues(c.StringSlice, s.input, s.environment().Input)
+	return input.HelmValues(c.StringSlice, s.valuesFile, s.environment().Input)
 }
 
 func fileFlag(of string) cli.Flag {
@@ -175,16 +175,24 @@ func writeFlags() []cli.Flag {
 	}
 }
 
-// input reads a file of JSON or YAML; "-" is standard input.
+// input reads a file of documents in JSON or YAML; "-" is standard input. Half of a document could uninstall something.
 func (s *session) input(name string) ([]byte, error) {
 	data, err := s.environment().Input(name)
 	if err != nil {
 		return nil, err
 	}
-	if name == "-" && input.Truncated(data) { // a program that fails writes half of a line; a file is as its author saved it
-		return nil, args.Errorf("standard input seems truncated: its last line has no newline, so nothing was read; if it is complete, add a newline")
+	if input.Truncated(data) {
+		return nil, args.Errorf("%s seems truncated: its last line has no newline, so nothing was read; if it is complete, add a newline", input.SourceName(name))
 	}
 	return data, nil
+}
+
+// valuesFile reads a file of Helm values. Files of charts often have no newline at the end.
+func (s *session) valuesFile(name string) ([]byte, error) {
+	if name == "-" {
+		return s.input(name)
+	}
+	return s.environment().Input(name)
 }
 
 // documentFrom returns the document of a create or update: the file's fields, overridden by those of flags. Its id is the

@@ -9,8 +9,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli"
 )
 
-// TestTruncatedFile: standard input that ends in the middle of a line may have another meaning, so no command uses it. Files of editors
-// often end so.
+// TestTruncatedFile: a file that ends in the middle of a line may have another meaning, so no command uses it, but for files of Helm
+// values: those of charts often end so.
 func TestTruncatedFile(t *testing.T) {
 	t.Parallel()
 	const file = "rolebindings:\n- id: admins\n  role: cluster-admin\n  subjects:\n  - kind: Group\n    name: platform-team\n" +
@@ -32,18 +32,19 @@ func TestTruncatedFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range []string{
-		"apply -f -", "diff -f -", "plan -f -", "rolebinding create -f -", "rolebinding set -f -", "component set p --cluster c -f -",
+		"apply -f " + dir, "diff -f " + name, "plan -f " + name, "apply -f " + name + " --plan-hash x", "rolebinding create -f " + name,
+		"rolebinding set -f " + name, "rolebinding set c -p @" + name, "component set p --cluster c -f -",
 	} {
 		got := run(t, cli.Env{Stdin: strings.NewReader("role: cluster-admin\nid: c")}, variables, strings.Fields(args)...)
-		if got.code != 2 || !strings.Contains(got.stderr, "standard input seems truncated") {
+		if got.code != 2 || !strings.Contains(got.stderr, " seems truncated") {
 			t.Errorf("%s: exit %d\n%s", args, got.code, got.stderr)
 		}
 	}
 	if len(requests) > 0 {
 		t.Errorf("sent: %q", requests)
 	}
-	if got := run(t, cli.Env{}, variables, "rolebinding", "set", "-f", name); strings.Contains(got.stderr, "truncated") || len(requests) == 0 {
-		t.Errorf("a file: exit %d\n%s", got.code, got.stderr)
+	if got := run(t, cli.Env{}, variables, "component", "set", "p", "--cluster", "c", "-f", name); strings.Contains(got.stderr, "truncated") || len(requests) == 0 {
+		t.Errorf("values: exit %d\n%s", got.code, got.stderr)
 	}
 	// Truncated JSON is invalid, and an argument cannot be truncated.
 	for _, args := range []string{"apply -f -", "rolebinding create r -f -", "rolebinding set r -p role:\u00a0view"} {

@@ -1,5 +1,5 @@
 // Package input reads the JSON and YAML that users supply, as JSON. It is strict: after a duplicate key, text after the value, or the
-// end of standard input in the middle of a line, half of the input would otherwise be taken for the whole.
+// end of a file in the middle of a line, half of the input would otherwise be taken for the whole.
 //
 //	file or argument ── Truncated? ── Stream: a value for each document ──> JSON
 //	                                  Object: one object
