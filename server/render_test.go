@@ -108,6 +108,7 @@ func TestRenderAsTeam(t *testing.T) {
 	require.Equal(t,
 		strings.ReplaceAll(lasting(w.render("web-01", strings.Replace(unread, "namespaces", "quokkatypes", 1), as...)), "quokka", "zebra"),
 		lasting(w.render("web-01", strings.Replace(unread, "namespaces", "zebratypes", 1), as...)))
+	w.patch("/clusters/web-01", `{"pinned":null}`).want(200)
 	op := `"operations":[{"op":"patch","kind":"cluster","id":"web-01","patch":{"patches":{"web-app":{"replicas":"3"}}}}]`
 	plan := w.post("/plan", `{`+op+`,"rendered":{}}`, as...).want(200)
 	require.NotContains(t, noted(plan), "zebra")
