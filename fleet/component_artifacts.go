@@ -19,7 +19,7 @@ import (
 // may change later.
 func (c *checker) artifact(at, version, tag, digest string, images []api.ComponentImage) {
 	c.version(at+"/component_version", version)
-	if c.text(at+"/oci_tag", tag, 253) && tag != "" && !imageTag.MatchString(tag) {
+	if c.text(at+"/oci_tag", tag, 253) && tag != "" && !imageTag.MatchString(tag) && !isRange(tag) { // of a chart it may be a range
 		c.problem(at+"/oci_tag", "must be a tag: letters, digits, dots, hyphens and underscores, at most 128; a version's + is _ in tags, and a digest goes into oci_digest")
 	}
 	c.digest(at+"/oci_digest", digest)
@@ -37,14 +37,14 @@ func (c *checker) version(at, text string) {
 	if !c.text(at, text, 253) || text == "" {
 		return
 	}
-	valid := imageTag.MatchString(strings.ReplaceAll(text, "+", "_"))
-	if rangeForm.MatchString(text) {
-		_, err := semver.NewConstraint(text)
-		valid = err == nil
-	}
-	if !valid {
+	if !isRange(text) && (rangeForm.MatchString(text) || !imageTag.MatchString(strings.ReplaceAll(text, "+", "_"))) {
 		c.problem(at, "must be a version or a range of versions, such as 1.2.3 or ~1.2; a digest goes into oci_digest")
 	}
+}
+
+func isRange(text string) bool {
+	_, err := semver.NewConstraint(text)
+	return err == nil && rangeForm.MatchString(text)
 }
 
 // repositoryPath matches the name of a repository in an OCI registry.
