@@ -26,7 +26,7 @@ func TestDependencies(t *testing.T) {
 		object{"id": "dep-chart", "component_path": "web", "oci_url": "https://charts.example.com", "depends_on": []string{"dep-tree"}},
 		object{"id": "dep-oci", "type": "helm", "component_path": "web", "oci_url": "oci://registry.example.com/charts", "depends_on": []string{"dep-tree"}},
 		// Text that would mean something to the template of the set that makes the source.
-		object{"id": "dep-last", "component_path": "apps/dep-last", "oci_url": trees + "dep-last", "oci_tag": "1.10", "depends_on": []string{"dep-chart", "dep-oci", "dep-tree"}},
+		object{"id": "dep-last", "component_path": "apps/dep-last", "oci_url": trees + "dep-last", "oci_tag": "v1.10", "depends_on": []string{"dep-chart", "dep-oci", "dep-tree"}},
 	)
 	list := []object{}
 	for _, id := range []string{"dep-last", "dep-oci", "dep-chart", "dep-tree"} {
@@ -51,7 +51,7 @@ func TestDependencies(t *testing.T) {
 	fromOCI := c.ready(helmAPI, "HelmRelease", c.ns, "platform-dep-oci")
 	last := c.ready(kustomizeAPI, "Kustomization", c.ns, "platform-dep-last")
 	config := c.exists("v1", "ConfigMap", "default", "dep-last")
-	c.field(config, "1.10", "data", "tag")
+	c.field(config, "v1.10", "data", "tag")
 	deployment := c.exists("apps/v1", "Deployment", "dep-chart", "dep-chart")
 	inOrder(t, c.exists("v1", "ConfigMap", "default", "dep-tree"), deployment, config)
 	inOrder(t, tree, c.exists("apps/v1", "Deployment", "dep-oci", "dep-oci"), config)
