@@ -99,12 +99,12 @@ func Run(ctx context.Context, commandLine []string, env Env) int {
 		return exitOK
 	case errors.Is(err, errDiffers):
 		return exitDiffers
+	case ctx.Err() != nil:
+		s.reportInterrupted(err)
+		return exitInterrupted
 	}
 	s.reportError(err)
-	switch {
-	case ctx.Err() != nil:
-		return exitInterrupted
-	case errors.Is(err, errTimedOut):
+	if errors.Is(err, errTimedOut) {
 		return exitTimedOut
 	}
 	if _, ok := errors.AsType[args.Error](err); ok {

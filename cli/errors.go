@@ -80,12 +80,17 @@ var missingRoutes = map[string]missingRoute{
 // olderTimeout limits the requests that explain an error after a command has failed.
 const olderTimeout = 5 * time.Second
 
-// reportError prints an error as one block: the error, every field's problem, and a hint. That a signal ended the run is not news.
-func (s *session) reportError(err error) {
-	if errors.Is(err, context.Canceled) && !changeMayBeMade(err) {
-		_, _ = io.WriteString(s.env.Stderr, s.earlierChangeText())
+// reportInterrupted reports what a run that a signal ended may have changed.
+func (s *session) reportInterrupted(err error) {
+	if _, unanswered := errors.AsType[*apiclient.UnansweredError](err); unanswered || !errors.Is(err, context.Canceled) {
+		s.reportError(err)
 		return
 	}
+	_, _ = io.WriteString(s.env.Stderr, s.earlierChangeText())
+}
+
+// reportError prints an error as one block: the error, every field's problem, and a hint.
+func (s *session) reportError(err error) {
 	err = s.explainMissingRoute(err)
 	var b strings.Builder
 	text := errorText(err)
@@ -113,11 +118,6 @@ func (s *session) reportError(err error) {
 		_, _ = fmt.Fprintf(&b, "Hint: %s\n", hint)
 	}
 	_, _ = io.WriteString(s.env.Stderr, b.String())
-}
-
-func changeMayBeMade(err error) bool {
-	_, ok := errors.AsType[*apiclient.UnansweredError](err)
-	return ok
 }
 
 // earlierChangeText reports a change that was made before the error; empty: none was made.
