@@ -296,7 +296,12 @@ func TestReplay(t *testing.T) {
 	e.update(t, store.Meta{}, func(tx *fleet.Tx) error { return tx.ReplayWebhook("log", 0) })
 	r.answers(nil)
 	close(release)
-	require.Equal(t, []string{"rev_3", "rev_1", "rev_2", "rev_3", "rev_4"}, r.ids(t, 5))
+	require.Equal(t, "rev_3", r.next(t).id())
+	replayed := r.ids(t, 4)
+	if replayed[0] == "rev_4" { // the revision of the request itself was sent before the request was seen
+		replayed = append(replayed[1:], r.next(t).id())
+	}
+	require.Equal(t, []string{"rev_1", "rev_2", "rev_3", "rev_4"}, replayed)
 }
 
 // TestLostCursor: without its row, a webhook continues after its creation, or one hour ago, with a gap for what lies between.
