@@ -158,11 +158,7 @@ func (s bootstrapper) printChartValues(c *cli.Context, via bootstrap.Connection,
 
 // typesWithTemplate returns the resource types that the cluster renders, and notes the others.
 func (s bootstrapper) typesWithTemplate(c *cli.Context, conn client) ([]api.ResourceType, error) {
-	types, err := s.knownTypes(c.Context, conn)
-	if errors.Is(err, errNoTypes) {
-		s.note("The output has no manifests for resource types: %v.", err)
-		return nil, nil
-	}
+	types, err := s.typesOf(c.Context, conn)
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/exclusions"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
-	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
@@ -40,7 +39,7 @@ func effectiveTables(c *cli.Context, docs []json.RawMessage, effective func() (m
 }
 
 // effectiveTable returns the table of clusters with counts as OWN+INHERITED where layers add entries, and with the layers for -o
-// wide. has is the effective clusters by id; nil: the server does not support layers.
+// wide. has is the effective clusters by id; nil: the fleet has no layers.
 func effectiveTable(docs []json.RawMessage, has map[string]json.RawMessage) (render.Table, error) {
 	t, err := clusters.view.Table(docs...)
 	if err != nil || has == nil {
@@ -84,9 +83,6 @@ func (s *session) effectiveClusters(c *cli.Context, docs []json.RawMessage) (map
 			return nil, err
 		}
 		has, err := s.effectiveCluster(c, conn, id)
-		if apiclient.ErrorCode(err) == "validation_error" { // an older server does not support layers
-			return nil, nil
-		}
 		if err != nil {
 			return nil, err
 		}
@@ -107,9 +103,6 @@ func (s *session) effectiveList(c *cli.Context, limit int, page func(e ...edit) 
 	docs, _, err := readPages(limit, 0, func(e ...edit) (*http.Response, error) {
 		return page(append(e, query(url.Values{"view": {"effective"}}))...)
 	})
-	if apiclient.ErrorCode(err) == "validation_error" { // an older server lists documents only
-		return nil, nil
-	}
 	if err != nil {
 		return nil, err
 	}

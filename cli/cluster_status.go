@@ -179,7 +179,7 @@ func (s componentCommands) statusCommand() *cli.Command {
 	}
 }
 
-// addStateColumns adds the state of each cluster to a table that begins with their ids. When the server is too old or busy, the
+// addStateColumns adds the state of each cluster to a table that begins with their ids. When the server is busy, the
 // list is shown without it.
 func addStateColumns(c *cli.Context, s *session, conn client, tables func() ([]render.Table, error)) func() ([]render.Table, error) {
 	return func() ([]render.Table, error) {

@@ -9,7 +9,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/exclusions"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/fleetview"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
-	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
@@ -60,7 +59,7 @@ func (s clusterCommands) describe(c *cli.Context, conn client, id string) (strin
 	if err != nil {
 		return "", nil, err
 	}
-	effective, err := s.effectiveOf(c, conn, id, a.body)
+	effective, err := s.effectiveCluster(c, conn, id)
 	if err != nil {
 		return "", nil, err
 	}
@@ -68,7 +67,7 @@ func (s clusterCommands) describe(c *cli.Context, conn client, id string) (strin
 	if err != nil {
 		return "", nil, err
 	}
-	text, err := describe(definitions(), a.body, effective, fleetview.Description{
+	text, err := describe(definitions(), a.body, effective.body, fleetview.Description{
 		Inputs: inputs.Inputs, Origins: by, History: history,
 		KindName: nameOfKind, Paint: func(code, text string) string { return s.paint(s.env.StdoutTerminal, code, text) }, Width: s.width(),
 	})
@@ -105,24 +104,8 @@ func describe(kinds []documentKind, own, effective json.RawMessage, d fleetview.
 	return d.String(), nil
 }
 
-// effectiveOf returns a cluster's document with the entries of its layers; of an older server, the document.
-func (s clusterCommands) effectiveOf(c *cli.Context, conn client, id string, document json.RawMessage) (json.RawMessage, error) {
-	a, err := s.effectiveCluster(c, conn, id)
-	if apiclient.ErrorCode(err) == "validation_error" {
-		return document, nil
-	}
-	return a.body, err
-}
-
-// loadOrigins requests the origins of a cluster's values; nil from an older server.
+// loadOrigins requests the origins of a cluster's values.
 func (s clusterCommands) loadOrigins(c *cli.Context, conn client, id string) (fleetview.Origins, error) {
-	a, err := receive(conn.ExplainCluster(c.Context, id, nil))
-	if lacksRoute(c.Context, conn, err) {
-		return nil, nil
-	}
-	var ex api.Explanation
-	if err == nil {
-		err = a.decode(&ex)
-	}
+	ex, err := receiveAs[api.Explanation](conn.ExplainCluster(c.Context, id, nil))
 	return fleetview.OriginsOf(ex), err
 }

@@ -4,81 +4,17 @@ import (
 	"cmp"
 	"context"
 	"crypto/x509"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"net/http"
-	"net/url"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
-	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
-
-// lacksRoute reports whether an error to a request for a list means that the server has no such list: it is an older server, the
-// reference's, or one that only serves polls. A 404 of a proxy does not count, because an export would then be incomplete.
-func lacksRoute(ctx context.Context, conn client, err error) bool {
-	problem, ok := errors.AsType[*apiclient.Error](err)
-	if !ok || problem.StatusCode != http.StatusNotFound && problem.StatusCode != http.StatusMethodNotAllowed {
-		return false
-	}
-	if code := problem.Problem.Error; code != "" {
-		return code == "not_found" || code == "method_not_allowed"
-	}
-	if _, err := receive(conn.GetVersion(ctx)); err == nil {
-		return false // this server would have sent an error code
-	}
-	a, err := receive(conn.GetHealth(ctx))
-	var health api.Status
-	return err == nil && json.Unmarshal(a.body, &health) == nil && health.Status == "ok"
-}
-
-// explainMissingRoute replaces the error of a server that lacks only the route: one of an earlier version, or the reference's.
-func (s *session) explainMissingRoute(err error) error {
-	problem, ok := errors.AsType[*apiclient.Error](err)
-	unrouted := ok && problem.Problem.Error == "" && problem.Problem.Detail == "" &&
-		(problem.StatusCode == http.StatusNotFound || problem.StatusCode == http.StatusMethodNotAllowed)
-	if !unrouted || s.connection.conn == nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), olderTimeout)
-	defer cancel()
-	a, down := receive(s.connection.conn.GetHealth(ctx))
-	var health api.Status
-	if down != nil || json.Unmarshal(a.body, &health) != nil || health.Status != "ok" {
-		return err
-	}
-	route := problem.Path
-	if base, err := url.Parse(s.connection.settings.URL); err == nil {
-		route = strings.TrimPrefix(route, strings.TrimSuffix(base.Path, "/"))
-	}
-	lacks, ok := missingRoutes[route]
-	if !ok {
-		lacks = missingRoute{"run this command", "commands that show one document mostly work with an older server."}
-	}
-	return hintedError{
-		fmt.Errorf("this server is too old to %s: it has no %s (it answers %s with status %d)", lacks.ability, route, problem.Method, problem.StatusCode),
-		"upgrade the server; until then, " + lacks.instead,
-	}
-}
-
-// missingRoute describes the feature that a server without a route lacks, and the alternative until it is upgraded.
-type missingRoute struct{ ability, instead string }
-
-// missingRoutes are the routes that many commands need.
-var missingRoutes = map[string]missingRoute{
-	"/batch": {"change documents", "only commands that show something work."},
-	"/plan":  {"compare or plan a change", "leave out --plan and --max-removals."},
-}
-
-// olderTimeout limits the requests that explain an error after a command has failed.
-const olderTimeout = 5 * time.Second
 
 // reportInterrupted reports what a run that a signal ended may have changed.
 func (s *session) reportInterrupted(err error) {
@@ -91,7 +27,6 @@ func (s *session) reportInterrupted(err error) {
 
 // reportError prints an error as one block: the error, every field's problem, and a hint.
 func (s *session) reportError(err error) {
-	err = s.explainMissingRoute(err)
 	var b strings.Builder
 	text := errorText(err)
 	if usage, ok := errors.AsType[args.Error](err); ok {

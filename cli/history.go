@@ -40,7 +40,7 @@ func (v kindCommands) historyCommand() *cli.Command {
 }
 
 // historyOf returns the revisions of a document, and their table. Those of a cluster and of a component include changes of inputs
-// through other documents, unless --document leaves them out or the server is too old to list them, which a note reports.
+// through other documents, unless --document leaves them out.
 func (v kindCommands) historyOf(c *cli.Context, conn client, id string, limit int) (render.View, []json.RawMessage, error) {
 	list := func(parameters ...edit) ([]json.RawMessage, error) {
 		const page = 1000
@@ -53,13 +53,7 @@ func (v kindCommands) historyOf(c *cli.Context, conn client, id string, limit in
 		return revisionView, docs, err
 	}
 	docs, err := list(query(url.Values{"view": {"effective"}}))
-	if apiclient.ErrorCode(err) != apiclient.CodeValidation { // a parameter that the server does not know
-		return planview.ServedRevisionView(nameOfKind), docs, err
-	}
-	if docs, err = list(); err == nil {
-		v.note("This server is too old to list changes by way of other documents: only revisions of the %s's own document are shown.", v.title)
-	}
-	return revisionView, docs, err
+	return planview.ServedRevisionView(nameOfKind), docs, err
 }
 
 // servesHistory reports whether the server also lists the revisions that changed inputs of clusters because of a document of the

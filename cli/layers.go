@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 
@@ -127,11 +127,8 @@ func (s *session) adoptCommand() *cli.Command {
 	}
 }
 
-// hasLayers reports whether the fleet has layers. An older server, and one that only serves polls, has none.
+// hasLayers reports whether the fleet has layers.
 func (s *session) hasLayers(ctx context.Context, conn client) (bool, error) {
-	docs, err := s.readList(0, 0, func(e ...edit) (*http.Response, error) { return layers.api.list(ctx, conn, e...) })
-	if lacksRoute(ctx, conn, err) {
-		return false, nil
-	}
+	docs, err := receiveAs[[]json.RawMessage](layers.api.list(ctx, conn, query(url.Values{"limit": {"1"}})))
 	return len(docs) > 0, err
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -52,17 +51,17 @@ func (s *session) resourceTypeCommand() *cli.Command {
 	return v.documentCommand(remove)
 }
 
-// typesOf returns the resource types of the fleet by id. An older server, and one that only serves polls, has none.
+// typesOf returns the resource types of the fleet by id.
 func (s *session) typesOf(ctx context.Context, conn client) ([]api.ResourceType, error) {
-	types, err := s.knownTypes(ctx, conn)
-	if errors.Is(err, errNoTypes) {
-		return nil, nil
+	docs, err := s.readList(0, 0, func(e ...edit) (*http.Response, error) { return resourceTypes.api.list(ctx, conn, e...) })
+	types := make([]api.ResourceType, len(docs))
+	for i, doc := range docs {
+		if err := (answer{body: doc}).decode(&types[i]); err != nil {
+			return nil, err
+		}
 	}
 	return types, err
 }
-
-// errNoTypes: the server does not support resource types.
-var errNoTypes = errors.New("the server knows of no resource types: it is an older one, or only serves polls")
 
 // typeIDs returns the ids of typesOf.
 func (s *session) typeIDs(ctx context.Context, conn client) ([]string, error) {
@@ -72,24 +71,6 @@ func (s *session) typeIDs(ctx context.Context, conn client) ([]string, error) {
 		ids[i] = of.ID
 	}
 	return ids, err
-}
-
-// knownTypes is typesOf, but fails with errNoTypes.
-func (s *session) knownTypes(ctx context.Context, conn client) ([]api.ResourceType, error) {
-	docs, err := s.readList(0, 0, func(e ...edit) (*http.Response, error) { return resourceTypes.api.list(ctx, conn, e...) })
-	if lacksRoute(ctx, conn, err) {
-		return nil, errNoTypes
-	}
-	if err != nil {
-		return nil, err
-	}
-	types := make([]api.ResourceType, len(docs))
-	for i, doc := range docs {
-		if err := (answer{body: doc}).decode(&types[i]); err != nil {
-			return nil, err
-		}
-	}
-	return types, nil
 }
 
 // typeOf returns one resource type.

@@ -7,11 +7,15 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 )
+
+// hintTimeout limits the request that explains an error after a command has failed.
+const hintTimeout = 5 * time.Second
 
 // missingDocument matches the missing document in a server's message: there is no cluster "dev-1".
 var missingDocument = regexp.MustCompile(`there is no ([a-z][a-z ]*) "([^"]+)"`)
@@ -32,7 +36,7 @@ func (s *session) similarName(err error) string {
 	if at < 0 {
 		return ""
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), olderTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), hintTimeout)
 	defer cancel()
 	a, err := receive(kinds[at].api.list(ctx, s.connection.conn))
 	if err != nil {

@@ -70,7 +70,7 @@ func (kinds Kinds) Select(operands, types []string) ([]Selected, error) {
 
 // Export collects stored documents in the form that ReadFiles reads.
 type Export struct {
-	// Typed and Layered: the fleet has resource types and layers. An older server rejects their fields.
+	// Typed and Layered: the fleet has resource types and layers. Otherwise their fields are omitted.
 	Typed, Layered bool
 	// Limits are the limits of the identity that exports, as JSON: documents may be missing. Nil: it may read everything.
 	Limits json.RawMessage
