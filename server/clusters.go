@@ -96,7 +96,7 @@ func (s *Server) DeleteCluster(c echo.Context, id string, p api.DeleteClusterPar
 
 func (s *Server) GetClusterHistory(c echo.Context, id string, p api.GetClusterHistoryParams) error {
 	if p.View != nil {
-		return s.servedHistory(c, fleet.DocumentName{Kind: fleet.KindCluster, ID: id}, p.Limit, p.Cursor)
+		return s.servedHistory(c, fleet.DocumentName{Kind: fleet.KindCluster, ID: id}, historyParams{p.Since, p.Until, p.Limit, p.Cursor})
 	}
-	return s.history(c, fleet.KindCluster, id, p.Limit, p.Cursor)
+	return s.history(c, fleet.KindCluster, id, historyParams{p.Since, p.Until, p.Limit, p.Cursor})
 }

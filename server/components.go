@@ -61,9 +61,9 @@ func (s *Server) UnassignLayerPlatformComponent(c echo.Context, id, componentID 
 
 func (s *Server) GetPlatformComponentHistory(c echo.Context, id string, p api.GetPlatformComponentHistoryParams) error {
 	if p.View != nil {
-		return s.servedHistory(c, fleet.DocumentName{Kind: fleet.KindComponent, ID: id}, p.Limit, p.Cursor)
+		return s.servedHistory(c, fleet.DocumentName{Kind: fleet.KindComponent, ID: id}, historyParams{p.Since, p.Until, p.Limit, p.Cursor})
 	}
-	return s.history(c, fleet.KindComponent, id, p.Limit, p.Cursor)
+	return s.history(c, fleet.KindComponent, id, historyParams{p.Since, p.Until, p.Limit, p.Cursor})
 }
 
 func (s *Server) GetPlatformComponentUsage(c echo.Context, id string, _ api.GetPlatformComponentUsageParams) error {

@@ -37,7 +37,7 @@ func (s *Server) DeleteLayer(c echo.Context, id string, p api.DeleteLayerParams)
 }
 
 func (s *Server) GetLayerHistory(c echo.Context, id string, p api.GetLayerHistoryParams) error {
-	return s.history(c, fleet.KindLayer, id, p.Limit, p.Cursor)
+	return s.history(c, fleet.KindLayer, id, historyParams{limit: p.Limit, cursor: p.Cursor})
 }
 
 // assignToLayer and unassignFromLayer change one entry in one of a layer's lists.

@@ -48,7 +48,7 @@ func (s *Server) UnassignLayerNamespace(c echo.Context, id, namespaceID string, 
 }
 
 func (s *Server) GetNamespaceHistory(c echo.Context, id string, p api.GetNamespaceHistoryParams) error {
-	return s.history(c, fleet.KindNamespace, id, p.Limit, p.Cursor)
+	return s.history(c, fleet.KindNamespace, id, historyParams{limit: p.Limit, cursor: p.Cursor})
 }
 
 func (s *Server) PollNamespaces(c echo.Context, dns string, p api.PollNamespacesParams) error {

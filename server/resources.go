@@ -55,7 +55,7 @@ func (s *Server) UnassignLayerResource(c echo.Context, id, typeID, resourceID st
 }
 
 func (s *Server) GetResourceHistory(c echo.Context, typeID, id string, p api.GetResourceHistoryParams) error {
-	return s.history(c, fleet.ResourceKind(typeID), id, p.Limit, p.Cursor)
+	return s.history(c, fleet.ResourceKind(typeID), id, historyParams{limit: p.Limit, cursor: p.Cursor})
 }
 
 func (s *Server) PollResources(c echo.Context, dns, typeID string, p api.PollResourcesParams) error {

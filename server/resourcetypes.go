@@ -32,5 +32,5 @@ func (s *Server) DeleteResourceType(c echo.Context, id string, p api.DeleteResou
 }
 
 func (s *Server) GetResourceTypeHistory(c echo.Context, id string, p api.GetResourceTypeHistoryParams) error {
-	return s.history(c, fleet.KindResourceType, id, p.Limit, p.Cursor)
+	return s.history(c, fleet.KindResourceType, id, historyParams{limit: p.Limit, cursor: p.Cursor})
 }

@@ -231,7 +231,7 @@ func (s *Server) asOf(c echo.Context, kind fleet.Kind, id string, revision int64
 }
 
 // history lists the revisions that changed one document.
-func (s *Server) history(c echo.Context, kind fleet.Kind, id string, limit *int, cursor *string) error {
+func (s *Server) history(c echo.Context, kind fleet.Kind, id string, p historyParams) error {
 	k := string(kind)
-	return s.ListRevisions(c, api.ListRevisionsParams{Kind: &k, ID: &id, Limit: limit, Cursor: cursor})
+	return s.ListRevisions(c, api.ListRevisionsParams{Kind: &k, ID: &id, Since: p.since, Until: p.until, Limit: p.limit, Cursor: p.cursor})
 }

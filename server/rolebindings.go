@@ -48,7 +48,7 @@ func (s *Server) UnassignLayerRoleBinding(c echo.Context, id, rolebindingID stri
 }
 
 func (s *Server) GetRoleBindingHistory(c echo.Context, id string, p api.GetRoleBindingHistoryParams) error {
-	return s.history(c, fleet.KindRoleBinding, id, p.Limit, p.Cursor)
+	return s.history(c, fleet.KindRoleBinding, id, historyParams{limit: p.Limit, cursor: p.Cursor})
 }
 
 func (s *Server) PollRoleBindings(c echo.Context, dns string, p api.PollRoleBindingsParams) error {

@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"slices"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -11,16 +13,23 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
+// historyParams select revisions of a history.
+type historyParams struct {
+	since, until *time.Time
+	limit        *int
+	cursor       *string
+}
+
 // servedHistory lists the revisions that changed a document or the inputs that clusters are served because of it.
-func (s *Server) servedHistory(c echo.Context, of fleet.DocumentName, limit *int, cursor *string) error {
+func (s *Server) servedHistory(c echo.Context, of fleet.DocumentName, p historyParams) error {
 	st, err := s.state(c)
 	if err != nil {
 		return err
 	}
 	if st.Limited() { // former inputs depend on documents that are not visible
-		return s.history(c, of.Kind, of.ID, limit, cursor)
+		return s.history(c, of.Kind, of.ID, p)
 	}
-	before, err := cursorOf(cursor)
+	before, err := cursorOf(p.cursor)
 	if err != nil {
 		return err
 	}
@@ -28,24 +37,45 @@ func (s *Server) servedHistory(c echo.Context, of fleet.DocumentName, limit *int
 		before = st.Revision() + 1
 	}
 	most := defaultRevisions
-	if limit != nil {
-		most = *limit
+	if p.limit != nil {
+		most = *p.limit
 	}
 	ctx := requestOf(c).job.Context()
+	newest, err := s.newestBefore(ctx, p.until, before-1)
+	if err != nil {
+		return err
+	}
+	before = min(before, newest+1)
+	oldest, err := s.newestBefore(ctx, p.since, 0)
+	if err != nil {
+		return err
+	}
 	page, err := s.servedHistories.page(ctx, st, servedPage{of, before, most}, func() (fleet.ServedHistory, error) {
 		return st.ServedHistory(ctx, of, before, most, &history{ctx: ctx, log: s.cfg.History})
 	})
 	if err != nil {
 		return err
 	}
-	out, err := s.summarized(ctx, page.Revisions)
+	out, err := s.summarized(ctx, slices.DeleteFunc(slices.Clone(page.Revisions), func(rev fleet.ServedRevision) bool { return rev.Revision <= oldest }))
 	if err != nil {
 		return err
 	}
-	if page.Next > 0 {
+	if page.Next > oldest+1 {
 		linkBefore(c, page.Next)
 	}
 	return s.recall(c, response.List{N: len(out), Item: func(i int) any { return out[i] }})
+}
+
+// newestBefore returns the newest revision before a time, and without a time the given one.
+func (s *Server) newestBefore(ctx context.Context, at *time.Time, without fleet.Revision) (fleet.Revision, error) {
+	if at == nil {
+		return without, nil
+	}
+	found, err := s.cfg.History.Summaries(ctx, store.HistoryQuery{Until: *at, Limit: 1}, 0)
+	if err != nil || len(found) == 0 {
+		return 0, err
+	}
+	return found[0].Revision, nil
 }
 
 // servedHistories keeps pages of the served histories of components of the newest State: open views request them every few seconds, and

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -53,6 +54,43 @@ func TestServedHistory(t *testing.T) {
 	require.Empty(t, w.get("/clusters/nobody/history?view=effective").want(200).list())
 	w.get(path+"&cursor=x").problem(400, "validation_error")
 	w.get(demoCluster+"/history?view=other").problem(400, "validation_error")
+}
+
+// The histories of clusters and components take times like the list of revisions, also page by page.
+func TestHistoryBetweenTimes(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.create("/layers", `{"id":"all","priority":100,"all":true}`) // revision 2
+	for i := range 4 {                                            // revisions 3 to 6, a minute apart, of which the cluster's document has one
+		w.clock.advance(time.Minute)
+		path, body := "/layers/all", fmt.Sprintf(`{"patches":{"podinfo":{"n":"%d"}}}`, i)
+		if i == 1 {
+			path, body = demoCluster, `{"patches":{"podinfo":{"own":true}}}`
+		}
+		w.patch(path, body).want(200)
+	}
+	for _, path := range []string{demoCluster, "/platform_components/podinfo"} {
+		for query, want := range map[string][]int{
+			"":                                  {6, 5, 4, 3, 1},
+			"since=2026-01-02T03:07:05.678901Z": {6, 5},
+			"until=2026-01-02T03:07:05.678901Z": {4, 3, 1},
+			"since=2026-01-02T03:06:05Z&until=2026-01-02T03:07:05.678901Z": {4},
+			"since=2027-01-01T00:00:00Z":                                   {},
+			"until=2025-01-01T00:00:00Z":                                   {},
+		} {
+			for _, limit := range []string{"", "&limit=1"} {
+				got := []int{}
+				for next := path + "/history?view=effective&" + query + limit; next != ""; {
+					page := w.get(next).want(200)
+					got = append(got, revisions(page)...)
+					next, _, _ = strings.Cut(strings.TrimPrefix(page.header.Get("Link"), "<"), ">")
+				}
+				require.Equal(t, want, got, "%s %s %s", path, query, limit)
+			}
+		}
+	}
+	require.Equal(t, []int{4}, revisions(w.get(demoCluster+"/history?since=2026-01-02T03:05:00Z").want(200)), "the document alone")
+	w.get(demoCluster+"/history?since=yesterday").problem(400, "validation_error")
 }
 
 // The history of a component has the revisions that changed its input on clusters, with how many these are.

@@ -65,7 +65,7 @@ func (s *Server) DeleteWebhook(c echo.Context, id string, p api.DeleteWebhookPar
 }
 
 func (s *Server) GetWebhookHistory(c echo.Context, id string, p api.GetWebhookHistoryParams) error {
-	return s.history(c, fleet.KindWebhook, id, p.Limit, p.Cursor)
+	return s.history(c, fleet.KindWebhook, id, historyParams{limit: p.Limit, cursor: p.Cursor})
 }
 
 func (s *Server) RotateWebhook(c echo.Context, id string, p api.RotateWebhookParams) error {

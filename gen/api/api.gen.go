@@ -6218,6 +6218,12 @@ type GetClusterHistoryParams struct {
 	// View `effective`: also the revisions that changed the served inputs through other documents, each with its `effect`.
 	View *HistoryView `form:"view,omitempty" json:"view,omitempty"`
 
+	// Since Only revisions at or after this time.
+	Since *Since `form:"since,omitempty" json:"since,omitempty"`
+
+	// Until Only revisions before this time.
+	Until *Until `form:"until,omitempty" json:"until,omitempty"`
+
 	// Limit At most this many revisions.
 	Limit *RevisionLimit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -7270,6 +7276,12 @@ type UpdatePlatformComponentParams struct {
 type GetPlatformComponentHistoryParams struct {
 	// View `effective`: also the revisions that changed the served inputs through other documents, each with its `effect`.
 	View *HistoryView `form:"view,omitempty" json:"view,omitempty"`
+
+	// Since Only revisions at or after this time.
+	Since *Since `form:"since,omitempty" json:"since,omitempty"`
+
+	// Until Only revisions before this time.
+	Until *Until `form:"until,omitempty" json:"until,omitempty"`
 
 	// Limit At most this many revisions.
 	Limit *RevisionLimit `form:"limit,omitempty" json:"limit,omitempty"`
