@@ -53,7 +53,7 @@ func (s bootstrapper) ciCommand() *cli.Command {
 			&cli.StringFlag{Name: "selector", Aliases: []string{"l"}, Usage: "changes may affect only the clusters with these labels, `SELECTOR` as in cluster list"},
 			&cli.StringSliceFlag{Name: "kind", Usage: "only documents of this `KIND` (default with --component: platform_component and rollout)"},
 			&cli.BoolFlag{Name: "create", Usage: "create the access documents"},
-		}, expiryFlags()),
+		}, []cli.Flag{expiryFlag()}),
 		Action: withArguments(func(c *cli.Context, _ []string) error { return s.bootstrapCI(c) }),
 	}
 }
@@ -246,7 +246,7 @@ func accessCommandOf(doc map[string]any) string {
 	kinds, _ := on["kinds"].([]string)
 	add("--kind", kinds...)
 	if at, expires := doc["expires_at"].(time.Time); expires {
-		add("--expires-at", render.Time(at))
+		add("--expires", render.Time(at))
 	}
 	add("--description", fmt.Sprint(doc["description"]))
 	return strings.Join(line, " ")

@@ -99,6 +99,7 @@ func clusterFilters() []filter {
 		{&cli.StringFlag{Name: "component-version", Usage: "with --component: only clusters that run this `VERSION` of it"}, "component_version"},
 		{&cli.StringFlag{Name: "oci-tag", Usage: "with --component: only clusters that have this `TAG` of it"}, "oci_tag"},
 		{&cli.StringFlag{Name: "dns", Usage: "only the cluster with this DNS `NAME`"}, "cluster_dns"},
+		{&cli.BoolFlag{Name: "pinned", Usage: "only pinned clusters"}, "pinned"},
 		{&cli.BoolFlag{Name: "deleted", Usage: "only deleted clusters whose Flux is still served empty lists"}, "deleted"},
 	}
 }

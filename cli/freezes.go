@@ -68,7 +68,10 @@ func (s rolloutCommands) freezeCommand() *cli.Command {
 				Name: "set", Usage: "Change the clusters, the times or the reason of a freeze", ArgsUsage: "NAME", Flags: append(freezeFlags(), writeFlags()...),
 				Description: args.ExampleText("freeze set year-end --until 2027-01-05T06:00:00Z"),
 				Action: withArguments(func(c *cli.Context, ids []string) error {
-					body := freezeBody(c)
+					body, err := s.freezeBody(c)
+					if err != nil {
+						return err
+					}
 					if c.IsSet("all") {
 						body["selector"] = nil
 					} else if c.IsSet("selector") {
@@ -86,23 +89,32 @@ func freezeFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.BoolFlag{Name: "all", Usage: "all clusters"},
 		&cli.StringFlag{Name: "selector", Aliases: []string{"l"}, Usage: "the clusters with these labels, `SELECTOR` as in cluster list"},
-		&cli.StringFlag{Name: "from", Usage: "begin at this `TIME`, such as 2026-12-20T00:00:00Z; default: at once"},
-		&cli.StringFlag{Name: "until", Usage: "end at this `TIME`; default: when the freeze is deleted"},
+		&cli.StringFlag{Name: "from", Usage: "begin at this `TIME`, such as 2026-12-20T00:00:00Z, or 12h or 7d from now; default: at once"},
+		&cli.StringFlag{Name: "until", Usage: "end at this `TIME`, likewise; default: when the freeze is deleted"},
 	}
 }
 
 // freezeBody returns the fields that flags set.
-func freezeBody(c *cli.Context) map[string]any {
+func (s rolloutCommands) freezeBody(c *cli.Context) (map[string]any, error) {
 	body := map[string]any{}
-	for _, name := range []string{"selector", "from", "until", "reason"} {
+	for _, name := range []string{"selector", "reason"} {
 		if c.IsSet(name) {
 			body[name] = c.String(name)
+		}
+	}
+	for _, name := range []string{"from", "until"} {
+		if c.IsSet(name) {
+			at, err := futureTime(name, c.String(name), s.env.Now())
+			if err != nil {
+				return nil, err
+			}
+			body[name] = render.Time(at)
 		}
 	}
 	if c.Bool("all") {
 		body["all"] = true
 	}
-	return body
+	return body, nil
 }
 
 // createFreeze creates a freeze from the flags and the fields in body.
@@ -110,7 +122,11 @@ func (s rolloutCommands) createFreeze(c *cli.Context, body map[string]any) error
 	if c.String("reason") == "" {
 		return args.Errorf("%s needs --reason: each refused change states it", c.Command.HelpName)
 	}
-	maps.Copy(body, freezeBody(c))
+	fields, err := s.freezeBody(c)
+	if err != nil {
+		return err
+	}
+	maps.Copy(body, fields)
 	return s.writeFreeze(c, operation{"op": "create", "kind": freezes.kind, "document": body})
 }
 

@@ -23,6 +23,9 @@ func (v kindCommands) historyCommand() *cli.Command {
 		Flags:       v.historyFlags(),
 		Action: withArguments(func(c *cli.Context, operands []string) error {
 			limit, err := limitOf(c)
+			if err == nil {
+				err = setPeriod(c, v.env.Now())
+			}
 			if err != nil {
 				return err
 			}
@@ -48,11 +51,16 @@ func (v kindCommands) historyOf(c *cli.Context, conn client, id string, limit in
 			return v.api.history(c.Context, conn, id, slices.Concat(parameters, e)...)
 		})
 	}
-	if !v.servesHistory() || c.Bool("document") {
+	if !v.servesHistory() {
 		docs, err := list()
 		return revisionView, docs, err
 	}
-	docs, err := list(query(url.Values{"view": {"effective"}}))
+	period := filterEdit(c, periodFilters())
+	if c.Bool("document") {
+		docs, err := list(period)
+		return revisionView, docs, err
+	}
+	docs, err := list(period, query(url.Values{"view": {"effective"}}))
 	return planview.ServedRevisionView(nameOfKind), docs, err
 }
 
@@ -66,6 +74,9 @@ func (v kindCommands) historyFlags() []cli.Flag {
 	flags := []cli.Flag{limitFlag()}
 	if v.servesHistory() {
 		flags = append(flags, &cli.BoolFlag{Name: "document", Usage: "only revisions that changed the " + v.title + "'s own document"})
+		for _, f := range periodFilters() {
+			flags = append(flags, f.flag)
+		}
 	}
 	return flags
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
@@ -19,17 +20,21 @@ func (s clusterCommands) pinCommands() []*cli.Command {
 	return []*cli.Command{
 		{
 			Name: "pin", Usage: "Keep what clusters are served, whatever changes, until cluster unpin", ArgsUsage: usage,
-			Flags: append([]cli.Flag{&cli.StringFlag{Name: "until", Usage: "end at this `TIME`; default: with cluster unpin"}}, flags...),
+			Flags: append([]cli.Flag{&cli.StringFlag{Name: "until", Usage: "end at this `TIME`, such as 2027-01-04T06:00:00Z, or 12h or 7d from now; default: with cluster unpin"}}, flags...),
 			Description: "The clusters, at most 100, are served exactly what they are served now, regardless of changes of components, namespaces, layers and their\n" +
 				"own documents. The plan of a change names the pinned clusters that it reaches later, and that of cluster unpin what they will be served.\n\n" +
-				args.ExampleText("cluster pin demo-cluster-01 --reason 'INC-7: do not touch'", "cluster pin --selector shop=eu --until 2027-01-04T06:00:00Z --reason CHG-2027", "cluster unpin demo-cluster-01 --plan"),
+				args.ExampleText("cluster pin demo-cluster-01 --reason 'INC-7: do not touch'", "cluster pin --selector shop=eu --until 7d --reason CHG-2027", "cluster unpin demo-cluster-01 --plan"),
 			Action: func(c *cli.Context) error {
 				pin := map[string]any{"reason": c.String("reason")}
 				if pin["reason"] == "" {
 					return args.Errorf("%s needs --reason: the documents of the clusters state it", c.Command.HelpName)
 				}
 				if c.IsSet("until") {
-					pin["until"] = c.String("until")
+					at, err := futureTime("until", c.String("until"), s.env.Now())
+					if err != nil {
+						return err
+					}
+					pin["until"] = render.Time(at)
 				}
 				return s.setPin(c, pin)
 			},

@@ -32,9 +32,8 @@ func (s revisionCommands) listRevisionsCommand() *cli.Command {
 		{&cli.StringFlag{Name: "kind", Usage: "only changes of this `KIND`: " + strings.Join(names[:last], ", ") + " or " + names[last]}, "kind"},
 		{&cli.StringFlag{Name: "id", Usage: "only changes of the document with this `ID`; needs --kind"}, "id"},
 		{&cli.StringFlag{Name: "actor", Usage: "only changes by this `ACTOR`"}, "actor"},
-		{&cli.StringFlag{Name: "since", Usage: "only changes at or after this `TIME`, such as 2026-01-02T15:04:05Z, or 168h or 7d ago"}, "since"},
-		{&cli.StringFlag{Name: "until", Usage: "only changes before this `TIME`, likewise"}, "until"},
 	}
+	filters = append(filters, periodFilters()...)
 	revisions := kindCommands{s.session, documentKind{
 		name: revisionName, plural: "revisions, newest first", view: revisionView,
 		api: revisionCalls, page: 1000,
@@ -43,14 +42,8 @@ func (s revisionCommands) listRevisionsCommand() *cli.Command {
 	cmd := revisions.listCommand()
 	list := cmd.Action
 	cmd.Action = func(c *cli.Context) error {
-		for _, flag := range []string{"since", "until"} {
-			at, err := pastTime(flag, c.String(flag), s.env.Now())
-			if err == nil && c.IsSet(flag) {
-				err = c.Set(flag, at)
-			}
-			if err != nil {
-				return err
-			}
+		if err := setPeriod(c, s.env.Now()); err != nil {
+			return err
 		}
 		if c.Bool("watch") && c.NArg() == 0 {
 			return s.watchRevisions(c, revisions, filters)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/urfave/cli/v2"
 )
 
 // durationFrom reads a duration of Go, or a number of days or weeks: 168h, 7d, 2w.
@@ -38,4 +39,40 @@ func pastTime(flag, text string, now time.Time) (string, error) {
 		return "", args.Errorf("--%s %q is neither a time such as 2026-01-02T15:04:05Z nor a duration before now such as 168h or 7d", flag, text)
 	}
 	return now.Add(-ago).UTC().Format(time.RFC3339), nil
+}
+
+// futureTime reads a time, a date, or a duration from now. Other text is an error.
+func futureTime(flag, text string, now time.Time) (time.Time, error) {
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return at, nil
+		}
+	}
+	in, err := durationFrom(flag, text)
+	if err != nil {
+		return time.Time{}, args.Errorf("--%s %q is neither a time such as 2027-01-02T15:04:05Z nor a duration from now such as 12h or 7d", flag, text)
+	}
+	return now.Add(in).UTC().Truncate(time.Second), nil
+}
+
+// periodFilters select revisions by their time.
+func periodFilters() []filter {
+	return []filter{
+		{&cli.StringFlag{Name: "since", Usage: "only changes at or after this `TIME`, such as 2026-01-02T15:04:05Z, or 168h or 7d ago"}, "since"},
+		{&cli.StringFlag{Name: "until", Usage: "only changes before this `TIME`, likewise"}, "until"},
+	}
+}
+
+// setPeriod replaces durations in the flags of periodFilters by times.
+func setPeriod(c *cli.Context, now time.Time) error {
+	for _, flag := range []string{"since", "until"} {
+		at, err := pastTime(flag, c.String(flag), now)
+		if err == nil && c.IsSet(flag) {
+			err = c.Set(flag, at)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -78,35 +78,21 @@ func (s tokenCommands) tokenCommand() *cli.Command {
 const secretOutput = "The secret is printed once, on standard output, and cannot be shown again: as the only line with --quiet and\n" +
 	"at a terminal, else as the field token."
 
-func expiryFlags() []cli.Flag {
-	return []cli.Flag{
-		&cli.StringFlag{Name: "expires-at", Usage: "when it stops to work, a `TIME` such as 2027-01-02T15:04:05Z"},
-		&cli.StringFlag{Name: "expires-in", Usage: "when it stops to work, a `DURATION` from now such as 90d or 12h"},
-	}
+func expiryFlag() cli.Flag {
+	return &cli.StringFlag{Name: "expires", Usage: "when it stops to work, a `TIME` such as 2027-01-02T15:04:05Z, or 90d or 12h from now"}
 }
 
-// expiresAt returns the value of the flags of expiryFlags; nil without one.
+// expiresAt returns the time of expiryFlag; nil without one.
 func expiresAt(c *cli.Context) (any, error) {
-	switch {
-	case c.IsSet("expires-at") && c.IsSet("expires-in"):
-		return nil, args.Errorf("use --expires-at or --expires-in, not both")
-	case c.IsSet("expires-at"):
-		at, err := time.Parse(time.RFC3339, c.String("expires-at"))
-		if err != nil {
-			return nil, args.Errorf("--expires-at %q is not a time such as 2027-01-02T15:04:05Z", c.String("expires-at"))
-		}
-		return at, nil
-	case c.IsSet("expires-in"):
-		in, err := durationFrom("expires-in", c.String("expires-in"))
-		if err != nil {
-			return nil, err
-		}
-		if in == 0 {
-			return nil, args.Errorf("--expires-in must be more than 0")
-		}
-		return time.Now().Add(in).UTC().Truncate(time.Second), nil
+	if !c.IsSet("expires") {
+		return nil, nil
 	}
-	return nil, nil
+	now := time.Now()
+	at, err := futureTime("expires", c.String("expires"), now)
+	if err == nil && !at.After(now) {
+		err = args.Errorf("--expires %q is not in the future", c.String("expires"))
+	}
+	return at, err
 }
 
 func (s tokenCommands) createTokenCommand() *cli.Command {
@@ -119,13 +105,13 @@ func (s tokenCommands) createTokenCommand() *cli.Command {
 			"fleet; admin manages tokens as well; scoped has the rights that access documents grant the token: see access create.\n\n" +
 			args.ExampleText(
 				"token create poll-demo-cluster-01 --cluster demo-cluster-01",
-				"token create ci --role write --expires-in 90d --description 'pipeline of team a' --quiet > ci.token",
+				"token create ci --role write --expires 90d --description 'pipeline of team a' --quiet > ci.token",
 			),
 		Flags: slices.Concat([]cli.Flag{
 			&cli.StringFlag{Name: "role", Usage: "`ROLE`: " + args.ListOf(tokenRoles) + " (default: poll, with --cluster)"},
 			&cli.StringFlag{Name: "cluster", Usage: "the `CLUSTER` that a poll token is for"},
 			&cli.StringFlag{Name: "description", Usage: "where it is used, as a note for its rotation"},
-		}, expiryFlags(), []cli.Flag{dryRunFlag()}),
+		}, []cli.Flag{expiryFlag(), dryRunFlag()}),
 		Action: withArguments(func(c *cli.Context, operands []string) error {
 			body := map[string]any{"name": operands[0], "role": c.String("role")}
 			if c.IsSet("cluster") {
@@ -259,7 +245,7 @@ func (s tokenCommands) rotateTokenCommand() *cli.Command {
 			args.ExampleText("token rotate ci --overlap 24h --quiet > ci.token"),
 		Flags: slices.Concat([]cli.Flag{
 			&cli.StringFlag{Name: "overlap", Value: "24h", Usage: "how much longer secrets from before work, a `DURATION` up to 720h"},
-		}, expiryFlags(), writeFlags()),
+		}, []cli.Flag{expiryFlag()}, writeFlags()),
 		Action: withArguments(func(c *cli.Context, operands []string) error {
 			body := map[string]any{"overlap": c.String("overlap")}
 			if at, err := expiresAt(c); err != nil {
