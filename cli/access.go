@@ -98,7 +98,7 @@ func (s tokenCommands) createAccessCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "layer", Usage: "of layers, only this `ID`, with * at its end for any text"},
 			&cli.StringSliceFlag{Name: "label", Usage: "changes may write this label `KEY` of clusters, with * at its end for any text; environment stands for that field"},
 			&cli.StringFlag{Name: "description", Usage: "a note for readers"},
-		}, []cli.Flag{expiryFlag(), dryRunFlag()}),
+		}, expiryFlags(), []cli.Flag{dryRunFlag()}),
 		Action: withArguments(func(c *cli.Context, operands []string) error {
 			body, err := accessBody(c, operands[0])
 			if err != nil {

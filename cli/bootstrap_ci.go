@@ -53,7 +53,7 @@ func (s bootstrapper) ciCommand() *cli.Command {
 			&cli.StringFlag{Name: "selector", Aliases: []string{"l"}, Usage: "changes may affect only the clusters with these labels, `SELECTOR` as in cluster list"},
 			&cli.StringSliceFlag{Name: "kind", Usage: "only documents of this `KIND` (default with --component: platform_component and rollout)"},
 			&cli.BoolFlag{Name: "create", Usage: "create the access documents"},
-		}, []cli.Flag{expiryFlag()}),
+		}, expiryFlags()),
 		Action: withArguments(func(c *cli.Context, _ []string) error { return s.bootstrapCI(c) }),
 	}
 }

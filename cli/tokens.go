@@ -78,21 +78,31 @@ func (s tokenCommands) tokenCommand() *cli.Command {
 const secretOutput = "The secret is printed once, on standard output, and cannot be shown again: as the only line with --quiet and\n" +
 	"at a terminal, else as the field token."
 
-func expiryFlag() cli.Flag {
-	return &cli.StringFlag{Name: "expires", Usage: "when it stops to work, a `TIME` such as 2027-01-02T15:04:05Z, or 90d or 12h from now"}
+// expiryNames are the flag for the time at which something ends, and its former names.
+var expiryNames = []string{"expires", "expires-in", "expires-at"}
+
+func expiryFlags() []cli.Flag {
+	flags := []cli.Flag{&cli.StringFlag{Name: expiryNames[0], Usage: "when it stops to work, a `TIME` such as 2027-01-02T15:04:05Z, or 90d or 12h from now"}}
+	for _, former := range expiryNames[1:] {
+		flags = append(flags, &cli.StringFlag{Name: former, Hidden: true, Usage: "former name of --expires"})
+	}
+	return flags
 }
 
-// expiresAt returns the time of expiryFlag; nil without one.
+// expiresAt returns the time of expiryFlags; nil without one.
 func expiresAt(c *cli.Context) (any, error) {
-	if !c.IsSet("expires") {
-		return nil, nil
+	for _, name := range expiryNames {
+		if !c.IsSet(name) {
+			continue
+		}
+		now := time.Now()
+		at, err := futureTime(name, c.String(name), now)
+		if err == nil && !at.After(now) {
+			err = args.Errorf("--%s %q is not in the future", name, c.String(name))
+		}
+		return at, err
 	}
-	now := time.Now()
-	at, err := futureTime("expires", c.String("expires"), now)
-	if err == nil && !at.After(now) {
-		err = args.Errorf("--expires %q is not in the future", c.String("expires"))
-	}
-	return at, err
+	return nil, nil
 }
 
 func (s tokenCommands) createTokenCommand() *cli.Command {
@@ -111,7 +121,7 @@ func (s tokenCommands) createTokenCommand() *cli.Command {
 			&cli.StringFlag{Name: "role", Usage: "`ROLE`: " + args.ListOf(tokenRoles) + " (default: poll, with --cluster)"},
 			&cli.StringFlag{Name: "cluster", Usage: "the `CLUSTER` that a poll token is for"},
 			&cli.StringFlag{Name: "description", Usage: "where it is used, as a note for its rotation"},
-		}, []cli.Flag{expiryFlag(), dryRunFlag()}),
+		}, expiryFlags(), []cli.Flag{dryRunFlag()}),
 		Action: withArguments(func(c *cli.Context, operands []string) error {
 			body := map[string]any{"name": operands[0], "role": c.String("role")}
 			if c.IsSet("cluster") {
@@ -245,7 +255,7 @@ func (s tokenCommands) rotateTokenCommand() *cli.Command {
 			args.ExampleText("token rotate ci --overlap 24h --quiet > ci.token"),
 		Flags: slices.Concat([]cli.Flag{
 			&cli.StringFlag{Name: "overlap", Value: "24h", Usage: "how much longer secrets from before work, a `DURATION` up to 720h"},
-		}, []cli.Flag{expiryFlag()}, writeFlags()),
+		}, expiryFlags(), writeFlags()),
 		Action: withArguments(func(c *cli.Context, operands []string) error {
 			body := map[string]any{"overlap": c.String("overlap")}
 			if at, err := expiresAt(c); err != nil {
