@@ -65,13 +65,11 @@ func scopeText(on *api.AccessScope) string {
 
 func (s tokenCommands) accessCommand() *cli.Command {
 	v := kindCommands{s.session, accessDocuments}
-	get := v.getCommand()
-	get.Flags = slices.DeleteFunc(get.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), "revision") })
 	return &cli.Command{
 		Name: "access", Usage: "Rights of tokens and identities on parts of the fleet",
 		Subcommands: []*cli.Command{
-			s.createAccessCommand(), v.listCommand(), get, v.historyCommand(), v.editCommand(),
-			rolloutCommands(s).deleteUnservedCommand(accessDocuments, "Withdraw the rights of an access document"),
+			s.createAccessCommand(), v.listCommand(), v.getCurrentCommand(), v.historyCommand(), v.editCommand(),
+			v.deleteUnservedCommand("Withdraw the rights of an access document"),
 		},
 	}
 }
@@ -104,7 +102,7 @@ func (s tokenCommands) createAccessCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			return kindCommands{s.session, accessDocuments}.performOn(c, change{operations: fixedOperations(operation{"op": "create", "kind": accessDocuments.kind, "document": body})})
+			return s.performOn(c, accessDocuments, change{operations: fixedOperations(operation{"op": "create", "kind": accessDocuments.kind, "document": body})})
 		}),
 	}
 }

@@ -60,7 +60,7 @@ func (v kindCommands) createAndAssign(c *cli.Context, id string, doc map[string]
 		if len(given) > 0 {
 			return args.Errorf("%s are settings of an assignment; name its --cluster or --layer", flagNames(settings))
 		}
-		return v.performOn(c, change{operations: fixedOperations(v.changeOperation("put", id, doc))})
+		return v.performOn(c, v.documentKind, change{operations: fixedOperations(v.changeOperation("put", id, doc))})
 	}
 	put := v.changeOperation("put", id, doc)
 	ch := change{operations: fixedOperations(put, on.operation(v.assignOperation("assign"), withID(v.documentKind, id, given)))}
@@ -136,7 +136,7 @@ func checkSameFields(n documentKind, id string, doc map[string]any, found answer
 	for _, f := range fields {
 		_, _ = fmt.Fprintf(&text, "\n  %s: %s -> %s", f.Path, orNone(f.Before), orNone(f.After))
 	}
-	return hintedError{errors.New(text.String()), "to assign it unchanged, omit these fields; --update changes it for every cluster, and --update --plan shows the effect."}
+	return withHint(errors.New(text.String()), "to assign it unchanged, omit these fields; --update changes it for every cluster, and --update --plan shows the effect.")
 }
 
 func orNone(value json.RawMessage) string {
@@ -272,11 +272,11 @@ func (s *session) onTargets(c *cli.Context, on targets, ch change) error {
 	if _, single := on.single(); !single || c.IsSet("plan-hash") {
 		return s.perform(c, ch)
 	}
-	return kindCommands{s, clusters}.performOn(c, ch)
+	return s.performOn(c, clusters, ch)
 }
 
-// performOn makes a change of one document, and prints that unless the change has an output of its own.
-func (v kindCommands) performOn(c *cli.Context, ch change) error {
+// performOn makes a change of one document of a kind, and prints that unless the change has an output of its own.
+func (s *session) performOn(c *cli.Context, n documentKind, ch change) error {
 	ch.single = true
 	if ch.describe == nil {
 		ch.describe = func(operation) string { return "" } // the command line names the document
@@ -287,10 +287,10 @@ func (v kindCommands) performOn(c *cli.Context, ch change) error {
 			if err != nil {
 				return err
 			}
-			return v.printChange(c, v.output(results[0].Document))
+			return s.printChange(c, n.output(results[0].Document))
 		}
 	}
-	return v.perform(c, ch)
+	return s.perform(c, ch)
 }
 
 // resultsOf returns the results of a batch, which has at least one operation, all on one document each.

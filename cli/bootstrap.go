@@ -205,7 +205,7 @@ func (s bootstrapper) pollToken(c *cli.Context, conn client, cluster string) (st
 		"name": "poll-" + cluster, "role": "poll", "cluster_id": cluster, "description": "made by bootstrap",
 	})
 	if apiclient.ErrorCode(err) == "conflict" {
-		return "", hintedError{err, fmt.Sprintf("create a new secret for that token: token rotate poll-%s -q | %s bootstrap %s --token-file -; or, if the Secret on the cluster has one, use --create-token=false", cluster, args.Program, cluster)}
+		return "", withHint(err, fmt.Sprintf("create a new secret for that token: token rotate poll-%s -q | %s bootstrap %s --token-file -; or, if the Secret on the cluster has one, use --create-token=false", cluster, args.Program, cluster))
 	}
 	if err != nil {
 		return "", err

@@ -31,9 +31,9 @@ var clusters = documentKind{
 		textField("vm-image", "vm_image", "`IMAGE` of the nodes, for your information"),
 		textField("k0s-version", "k0s_version", "`VERSION` of k0s, for your information"),
 	}),
-	filters: clusterFilters, widen: addStateColumns,
-	view: clusterView(),
-	api:  calls{path: "/clusters"},
+	filters: clusterFilters,
+	view:    clusterView(),
+	api:     calls{path: "/clusters"},
 }
 
 // referenceFields are the lists of a document with the ids of each kind that is assigned to clusters. usage has a %s for the kind.
@@ -247,7 +247,7 @@ func (s clusterCommands) deleteClusterCommand() *cli.Command {
 			default:
 				return args.Errorf("--mode is uninstall or orphan, not %q", mode)
 			}
-			return kindCommands{s.session, clusters}.performOn(c, change{
+			return s.performOn(c, clusters, change{
 				operations:  fixedOperations(operation{"op": "delete", "kind": clusters.kind, "id": operands[0], "mode": mode}),
 				description: what,
 			})

@@ -231,10 +231,10 @@ func (s componentCommands) setAssigned(c *cli.Context, on targets, id string, ch
 			if unread != nil || a.decode(&doc) != nil || hasAssigned(doc, id) {
 				return err
 			}
-			return hintedError{
+			return withHint(
 				fmt.Errorf("the component %q is not assigned to %q", id, cluster),
 				fmt.Sprintf("assign it with: component assign %s --cluster %s", id, cluster),
-			}
+			)
 		}
 	}
 	return s.onTargets(c, on, ch)

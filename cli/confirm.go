@@ -81,9 +81,9 @@ func (s *session) confirmAfterRefusal(c *cli.Context, conn client, ch change, re
 	if names := unconfirmed(c, plan); len(names) > 0 && !plan.ConfirmationRequired {
 		advice = "--confirm " + strings.Join(names, " --confirm ") + ", " + advice
 	}
-	return "", hintedError{refusal, fmt.Sprintf(
+	return "", withHint(refusal, fmt.Sprintf(
 		"Flux would uninstall %s; --plan shows them. Then repeat the command with %s, or with the --plan-hash of the plan.",
-		summarize.Removals(plan), advice)}
+		summarize.Removals(plan), advice))
 }
 
 // withinRemovals compares a plan with --max-removals.
@@ -92,10 +92,10 @@ func withinRemovals(c *cli.Context, plan api.Plan) error {
 	if plan.Totals.Removals <= most {
 		return nil
 	}
-	return hintedError{
+	return withHint(
 		fmt.Errorf("Flux would uninstall %s, and --max-removals allows %d; nothing was changed", summarize.Removals(plan), most), //nolint:staticcheck // Flux is a name
 		"--plan shows them.",
-	}
+	)
 }
 
 // removesAnything reports whether a plan deletes, removes or forgets anything.

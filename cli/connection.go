@@ -132,7 +132,7 @@ func (l *connection) saveSeenRevision() {
 func (l *connection) onHistoryReplaced(change bool, have, seen int64) bool {
 	l.mu.Lock()
 	first := l.historyErr == nil
-	l.historyErr = hintedError{errors.New("nothing was changed: the server's history was replaced since an earlier run"), hints[apiclient.CodeUnknownRevision]}
+	l.historyErr = withHint(errors.New("nothing was changed: the server's history was replaced since an earlier run"), hints[apiclient.CodeUnknownRevision])
 	l.mu.Unlock()
 	l.seen.Forget()
 	if err := l.cache.Forget(); err != nil {

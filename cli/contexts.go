@@ -169,7 +169,7 @@ func (s contexts) useContext(_ *cli.Context, file *config.File, names []string) 
 }
 
 func unknownContext(name string) error {
-	return hintedError{fmt.Errorf("there is no context %q", name), "config get-contexts lists them."}
+	return withHint(fmt.Errorf("there is no context %q", name), "config get-contexts lists them.")
 }
 
 func (s contexts) currentContext(c *cli.Context) error {
@@ -181,7 +181,7 @@ func (s contexts) currentContext(c *cli.Context) error {
 		return err
 	}
 	if file.CurrentContext == "" {
-		return hintedError{errors.New("there is no current context"), "choose one with: config use-context NAME"}
+		return withHint(errors.New("there is no current context"), "choose one with: config use-context NAME")
 	}
 	_, err = fmt.Fprintln(s.env.Stdout, file.CurrentContext)
 	return err

@@ -50,9 +50,9 @@ func edits(file string, err error) error {
 	case err == nil || errors.Is(err, errDiffers):
 		return errors.Join(err, os.Remove(file))
 	case apiclient.ErrorCode(err) == "stale":
-		return hintedError{err, "another client changed it since: edit it again. Your version is kept in " + file}
+		return withHint(err, "another client changed it since: edit it again. Your version is kept in "+file)
 	}
-	return hintedError{err, fmt.Sprintf("nothing was changed. Your version is kept in %s; to use it: diff -f %s, apply -f %s", file, file, file)}
+	return withHint(err, fmt.Sprintf("nothing was changed. Your version is kept in %s; to use it: diff -f %s, apply -f %s", file, file, file))
 }
 
 // changeEdited sends the difference between a document's text before and after the edit. version is the document's ETag, or if a
@@ -66,7 +66,7 @@ func (v kindCommands) changeEdited(c *cli.Context, id, version string, before, a
 		v.note("Nothing was edited.")
 		return nil
 	}
-	return v.performOn(c, change{
+	return v.performOn(c, v.documentKind, change{
 		operations:  fixedOperations(v.operation("patch", id, map[string]any{"patch": patch, "if_match": version})),
 		description: fmt.Sprintf("change %s/%s like this", v.name, id), unconfirmedInScripts: true,
 	})

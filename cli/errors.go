@@ -183,3 +183,6 @@ type hintedError struct {
 }
 
 func (e hintedError) Unwrap() error { return e.error }
+
+// withHint returns an error with its hint.
+func withHint(err error, hint string) error { return hintedError{err, hint} }

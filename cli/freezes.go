@@ -40,8 +40,6 @@ func optionalTime(t *time.Time) string {
 
 func (s rolloutCommands) freezeCommand() *cli.Command {
 	v := kindCommands{s.session, freezes}
-	get := v.getCommand()
-	get.Flags = slices.DeleteFunc(get.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), "revision") })
 	return &cli.Command{
 		Name: "freeze", Aliases: []string{"freezes"}, Usage: "Refuse changes of what some or all clusters are served",
 		Flags: append(freezeFlags(), dryRunFlag()),
@@ -63,7 +61,7 @@ func (s rolloutCommands) freezeCommand() *cli.Command {
 					return s.createFreeze(c, map[string]any{"id": ids[0]})
 				}),
 			},
-			v.listCommand(), get, v.historyCommand(), v.editCommand(),
+			v.listCommand(), v.getCurrentCommand(), v.historyCommand(), v.editCommand(),
 			{
 				Name: "set", Usage: "Change the clusters, the times or the reason of a freeze", ArgsUsage: "NAME", Flags: append(freezeFlags(), writeFlags()...),
 				Description: args.ExampleText("freeze set year-end --until 2027-01-05T06:00:00Z"),
@@ -132,7 +130,7 @@ func (s rolloutCommands) createFreeze(c *cli.Context, body map[string]any) error
 
 // writeFreeze creates or changes a freeze.
 func (s rolloutCommands) writeFreeze(c *cli.Context, op operation) error {
-	return kindCommands{s.session, freezes}.performOn(c, change{operations: fixedOperations(op)})
+	return s.performOn(c, freezes, change{operations: fixedOperations(op)})
 }
 
 // endFreezeCommand returns a command that deletes a freeze.
@@ -147,7 +145,7 @@ func (s rolloutCommands) endFreezeCommand(name, usage string) *cli.Command {
 
 // endFreeze deletes a freeze according to the flags of a change.
 func (s rolloutCommands) endFreeze(c *cli.Context, id string) error {
-	return kindCommands{s.session, freezes}.performOn(c, change{
+	return s.performOn(c, freezes, change{
 		operations:  fixedOperations(freezes.operation("delete", id, nil)),
 		description: "end the freeze \"" + id + "\"", unconfirmedInScripts: true, printsSummary: true,
 	})

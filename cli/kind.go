@@ -7,7 +7,6 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/manifests"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
-	"github.com/urfave/cli/v2"
 )
 
 // documentKind describes a kind of document: its names, fields, table and API calls.
@@ -28,8 +27,6 @@ type documentKind struct {
 	labeled bool // documents have labels
 	api     calls
 	filters func() []filter // of its list
-	// widen adds columns to the table of a list with -o wide that are no fields of the documents.
-	widen func(c *cli.Context, s *session, conn client, tables func() ([]render.Table, error)) func() ([]render.Table, error)
 	// Set for kinds that are assigned to clusters.
 	*assignable
 	// resourceType is the resource type whose definitions the documents are; empty for compiled-in kinds.

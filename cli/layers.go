@@ -1,10 +1,8 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"net/url"
 	"slices"
 	"strconv"
 
@@ -125,10 +123,4 @@ func (s *session) adoptCommand() *cli.Command {
 			})
 		},
 	}
-}
-
-// hasLayers reports whether the fleet has layers.
-func (s *session) hasLayers(ctx context.Context, conn client) (bool, error) {
-	docs, err := receiveAs[[]json.RawMessage](layers.api.list(ctx, conn, query(url.Values{"limit": {"1"}})))
-	return len(docs) > 0, err
 }

@@ -29,9 +29,9 @@ func (s revisionCommands) listRevisionsCommand() *cli.Command {
 	names := kindNames()
 	last := len(names) - 1
 	filters := []filter{
-		{&cli.StringFlag{Name: "kind", Usage: "only changes of this `KIND`: " + strings.Join(names[:last], ", ") + " or " + names[last]}, "kind"},
-		{&cli.StringFlag{Name: "id", Usage: "only changes of the document with this `ID`; needs --kind"}, "id"},
-		{&cli.StringFlag{Name: "actor", Usage: "only changes by this `ACTOR`"}, "actor"},
+		{flag: &cli.StringFlag{Name: "kind", Usage: "only changes of this `KIND`: " + strings.Join(names[:last], ", ") + " or " + names[last]}, param: "kind"},
+		{flag: &cli.StringFlag{Name: "id", Usage: "only changes of the document with this `ID`; needs --kind"}, param: "id"},
+		{flag: &cli.StringFlag{Name: "actor", Usage: "only changes by this `ACTOR`"}, param: "actor"},
 	}
 	filters = append(filters, periodFilters()...)
 	revisions := kindCommands{s.session, documentKind{

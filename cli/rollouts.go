@@ -94,12 +94,10 @@ type rolloutCommands struct{ *session }
 
 func (s rolloutCommands) rolloutCommand() *cli.Command {
 	v := kindCommands{s.session, rollouts}
-	get := v.getCommand()
-	get.Flags = slices.DeleteFunc(get.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), "revision") })
 	return &cli.Command{
 		Name: "rollout", Aliases: []string{"rollouts"}, Usage: "Rollouts: changes that reach clusters stage by stage",
 		Subcommands: []*cli.Command{
-			s.createCommand(), v.listCommand(), get, s.watchCommand(), v.historyCommand(),
+			s.createCommand(), v.listCommand(), v.getCurrentCommand(), s.watchCommand(), v.historyCommand(),
 			s.actionCommand("start", "Serve the change to the clusters of the next stage", ""),
 			s.actionCommand("approve", "Approve the next stage, or the one of --stage, which requires it to start; start --plan shows its effect before", ""),
 			s.actionCommand("pause", "Let no stage start until resume; clusters keep what they are served", ""),
@@ -108,7 +106,7 @@ func (s rolloutCommands) rolloutCommand() *cli.Command {
 			s.actionCommand("back", "Take the change back from the clusters of the last started stage, and pause", "take the change back from the clusters of a stage"),
 			s.actionCommand("abort", "Take the change back from all clusters", "take the change back from all clusters"),
 			s.actionCommand("complete", "Make the change of the documents, after the last stage; no cluster is served anything else", ""),
-			s.deleteUnservedCommand(rollouts, "Delete a rollout that is completed or aborted; the history keeps it"),
+			v.deleteUnservedCommand("Delete a rollout that is completed or aborted; the history keeps it"),
 		},
 	}
 }
@@ -195,7 +193,7 @@ func (s rolloutCommands) createCommand() *cli.Command {
 			if err := addSettings(c, body); err != nil {
 				return err
 			}
-			a, err := s.create(c, conn, body, hash)
+			a, err := s.createRollout(c, conn, body, hash)
 			if err != nil {
 				return err
 			}
@@ -272,8 +270,8 @@ func (s rolloutCommands) requestedRollout(c *cli.Context) (map[string]any, error
 	return body, json.Unmarshal(object, &body)
 }
 
-// create sends the request for a rollout, with the stages of the flags.
-func (s rolloutCommands) create(c *cli.Context, conn client, body map[string]any, hash string) (answer, error) {
+// createRollout sends the request for a rollout, with the stages of the flags.
+func (s *session) createRollout(c *cli.Context, conn client, body map[string]any, hash string) (answer, error) {
 	if err := addStages(c, body); err != nil {
 		return answer{}, err
 	}
@@ -362,7 +360,7 @@ func (s *session) inRollout(c *cli.Context, conn client, ch change) (change, err
 		if err := addSettings(c, body); err != nil {
 			return answer{}, err
 		}
-		a, err := rolloutCommands{s}.create(c, conn, body, hash)
+		a, err := s.createRollout(c, conn, body, hash)
 		return a, describeLocations(ops, err, describe)
 	}
 	ch.show = func(_ client, a answer) error {

@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,8 +30,6 @@ var strategies = documentKind{
 
 func (s rolloutCommands) strategyCommand() *cli.Command {
 	v := kindCommands{s.session, strategies}
-	get := v.getCommand()
-	get.Flags = slices.DeleteFunc(get.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), "revision") })
 	flags := func(own ...cli.Flag) []cli.Flag {
 		return slices.Concat([]cli.Flag{
 			&cli.StringSliceFlag{Name: "stage", Usage: "a `STAGE` NAME=SELECTOR, NAME=SELECTOR:10% or NAME=SELECTOR:3 (clusters); * selects all; repeat in the order of the stages"},
@@ -52,14 +48,14 @@ func (s rolloutCommands) strategyCommand() *cli.Command {
 					return s.writeStrategy(c, "create")
 				},
 			},
-			v.listCommand(), get, v.historyCommand(), v.editCommand(),
+			v.listCommand(), v.getCurrentCommand(), v.historyCommand(), v.editCommand(),
 			{
 				Name: "set", Usage: "Replace the stages or the description of a strategy; rollouts keep their stages", ArgsUsage: "NAME", Flags: flags(writeFlags()...),
 				Action: func(c *cli.Context) error {
 					return s.writeStrategy(c, "update")
 				},
 			},
-			s.deleteUnservedCommand(strategies, "Delete a strategy; rollouts keep their stages"),
+			v.deleteUnservedCommand("Delete a strategy; rollouts keep their stages"),
 		},
 	}
 }
@@ -76,26 +72,5 @@ func (s rolloutCommands) writeStrategy(c *cli.Context, op string) error {
 	if c.IsSet("description") {
 		body["description"] = c.String("description")
 	}
-	return kindCommands{s.session, strategies}.performOn(c, change{operations: fixedOperations(strategies.operation(op, id, map[string]any{"document": body}))})
-}
-
-// deleteUnservedCommand deletes documents of a kind that is part of no answer.
-func (s rolloutCommands) deleteUnservedCommand(n documentKind, usage string) *cli.Command {
-	return &cli.Command{
-		Name: "delete", Usage: usage, ArgsUsage: "NAME", Flags: append(writeFlags(), yesFlag()),
-		Action: withArguments(func(c *cli.Context, ids []string) error {
-			ch := change{
-				operations:  fixedOperations(n.operation("delete", ids[0], nil)),
-				description: fmt.Sprintf("delete the %s %q", n.title, ids[0]), unconfirmedInScripts: true,
-			}
-			if n.kind == rollouts.kind { // batches do not take rollouts
-				ch.operations, ch.planRequest, ch.printsSummary = fixedOperations(), nil, true
-				ch.request = func(conn client, _ string) (answer, error) {
-					return receive(send(c.Context, conn, http.MethodDelete, n.api.document(ids[0]), nil, writeEdits(c)))
-				}
-				ch.show = func(_ client, a answer) error { return s.printChange(c, n.outputOf(a.body, a.body)) }
-			}
-			return kindCommands{s.session, n}.performOn(c, ch)
-		}),
-	}
+	return s.performOn(c, strategies, change{operations: fixedOperations(strategies.operation(op, id, map[string]any{"document": body}))})
 }

@@ -58,8 +58,8 @@ func futureTime(flag, text string, now time.Time) (time.Time, error) {
 // periodFilters select revisions by their time.
 func periodFilters() []filter {
 	return []filter{
-		{&cli.StringFlag{Name: "since", Usage: "only changes at or after this `TIME`, such as 2026-01-02T15:04:05Z, or 168h or 7d ago"}, "since"},
-		{&cli.StringFlag{Name: "until", Usage: "only changes before this `TIME`, likewise"}, "until"},
+		{flag: &cli.StringFlag{Name: "since", Usage: "only changes at or after this `TIME`, such as 2026-01-02T15:04:05Z, or 168h or 7d ago"}, param: "since"},
+		{flag: &cli.StringFlag{Name: "until", Usage: "only changes before this `TIME`, likewise"}, param: "until"},
 	}
 }
 

@@ -186,7 +186,7 @@ func (s tokenCommands) printIssued(c *cli.Context, a answer) error {
 		err = s.print(c, tokens.output(a.body))
 	}
 	if err != nil {
-		return hintedError{err, "its secret was not shown; create another one with: token rotate " + issued.Name}
+		return withHint(err, "its secret was not shown; create another one with: token rotate "+issued.Name)
 	}
 	return nil
 }

@@ -131,8 +131,8 @@ func (v kindCommands) listCommand() *cli.Command {
 		if v.kind == clusters.kind && !c.Bool("deleted") {
 			out.Tables = effectiveTables(c, docs, func() (map[string]json.RawMessage, error) { return v.effectiveList(c, limit, page) })
 		}
-		if format, err := v.format(c); err == nil && format == "wide" && v.widen != nil {
-			out.Tables = v.widen(c, v.session, api, out.Tables)
+		if format, err := v.format(c); err == nil && format == "wide" && v.kind == clusters.kind {
+			out.Tables = addStateColumns(c, v.session, api, out.Tables)
 		}
 		return v.print(c, out)
 	})
@@ -220,6 +220,13 @@ func (v kindCommands) getCommand() *cli.Command {
 	}
 }
 
+// getCurrentCommand is get of a kind whose documents cannot be read at a revision.
+func (v kindCommands) getCurrentCommand() *cli.Command {
+	get := v.getCommand()
+	get.Flags = slices.DeleteFunc(get.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), "revision") })
+	return get
+}
+
 // namedOutput returns documents that were requested by name as output. Tables of clusters include inherited entries.
 func (v kindCommands) namedOutput(c *cli.Context, document any, docs ...json.RawMessage) render.Output {
 	out := v.outputOf(document, docs...)
@@ -291,7 +298,7 @@ func (v kindCommands) setFields(c *cli.Context) error {
 	if len(body) == 1 {
 		return args.Errorf("nothing to change: set at least one field")
 	}
-	return v.performOn(c, change{operations: fixedOperations(v.changeOperation("update", id, body))})
+	return v.performOn(c, v.documentKind, change{operations: fixedOperations(v.changeOperation("update", id, body))})
 }
 
 // setPatch merges the patch of a flag into a document.
@@ -329,7 +336,7 @@ func (v kindCommands) createDocumentCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			return v.performOn(c, change{operations: fixedOperations(v.changeOperation("put", id, doc))})
+			return v.performOn(c, v.documentKind, change{operations: fixedOperations(v.changeOperation("put", id, doc))})
 		},
 	}
 }
@@ -346,7 +353,7 @@ func (v kindCommands) documentCommand(remove *cli.Command, own ...*cli.Command) 
 
 // mergePatch merges a patch into a document.
 func (v kindCommands) mergePatch(c *cli.Context, id string, patch any) error {
-	return v.performOn(c, change{operations: fixedOperations(v.operation("patch", id, map[string]any{"patch": patch}))})
+	return v.performOn(c, v.documentKind, change{operations: fixedOperations(v.operation("patch", id, map[string]any{"patch": patch}))})
 }
 
 // fixedOperations returns a planner of operations that do not depend on the fleet.
@@ -370,10 +377,31 @@ func (v kindCommands) deleteCommand() *cli.Command {
 			if c.Bool("cascade") {
 				what += ", also from every cluster that uses it"
 			}
-			return v.performOn(c, change{
+			return v.performOn(c, v.documentKind, change{
 				operations:  fixedOperations(v.operation("delete", ids[0], map[string]any{"cascade": c.Bool("cascade")})),
 				description: what, unconfirmedInScripts: v.assignable != nil && v.unconfirmedInScripts && !c.Bool("cascade"),
 			})
+		}),
+	}
+}
+
+// deleteUnservedCommand deletes documents of a kind that no answer to a poll contains.
+func (v kindCommands) deleteUnservedCommand(usage string) *cli.Command {
+	return &cli.Command{
+		Name: "delete", Usage: usage, ArgsUsage: "NAME", Flags: append(writeFlags(), yesFlag()),
+		Action: withArguments(func(c *cli.Context, ids []string) error {
+			ch := change{
+				operations:  fixedOperations(v.operation("delete", ids[0], nil)),
+				description: fmt.Sprintf("delete the %s %q", v.title, ids[0]), unconfirmedInScripts: true,
+			}
+			if v.kind == rollouts.kind { // batches do not take rollouts
+				ch.operations, ch.planRequest, ch.printsSummary = fixedOperations(), nil, true
+				ch.request = func(conn client, _ string) (answer, error) {
+					return receive(send(c.Context, conn, http.MethodDelete, v.api.document(ids[0]), nil, writeEdits(c)))
+				}
+				ch.show = func(_ client, a answer) error { return v.printChange(c, v.outputOf(a.body, a.body)) }
+			}
+			return v.performOn(c, v.documentKind, ch)
 		}),
 	}
 }

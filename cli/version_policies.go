@@ -207,7 +207,7 @@ func (s versionCommands) changeImagePolicies(c *cli.Context, conn client, id str
 
 // patchComponent changes fields of a component and prints its policies.
 func (s versionCommands) patchComponent(c *cli.Context, id string, patch map[string]any) error {
-	return kindCommands{s.session, components}.performOn(c, change{
+	return s.performOn(c, components, change{
 		operations: fixedOperations(components.operation("patch", id, patch)), printsSummary: true,
 		show: func(_ client, a answer) error {
 			results, err := resultsOf(a)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -53,16 +52,14 @@ type webhookCommands struct{ *session }
 
 func (s webhookCommands) webhookCommand() *cli.Command {
 	v := kindCommands{s.session, webhookDocuments}
-	get := v.getCommand()
-	get.Flags = slices.DeleteFunc(get.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), "revision") })
 	return &cli.Command{
 		Name: "webhook", Aliases: []string{"webhooks"}, Usage: "Signed events of revisions, rollouts and freezes for other systems",
 		Subcommands: []*cli.Command{
-			s.createCommand(), v.listCommand(), get, v.historyCommand(), v.editCommand(), s.setCommand(),
+			s.createCommand(), v.listCommand(), v.getCurrentCommand(), v.historyCommand(), v.editCommand(), s.setCommand(),
 			s.patchCommand("suspend", "Send nothing until the webhook is resumed", map[string]any{"suspended": true}),
 			s.patchCommand("resume", "Continue the delivery of a suspended webhook after the last delivered revision", map[string]any{"suspended": false}),
 			s.testCommand(), s.replayCommand(), s.rotateCommand(), s.secretCommand(),
-			rolloutCommands(s).deleteUnservedCommand(webhookDocuments, "Delete a webhook; delivery ends within 3 seconds"),
+			v.deleteUnservedCommand("Delete a webhook; delivery ends within 3 seconds"),
 		},
 	}
 }
@@ -168,7 +165,7 @@ func (s webhookCommands) replayCommand() *cli.Command {
 
 // write creates or changes a webhook.
 func (s webhookCommands) write(c *cli.Context, op operation) error {
-	return kindCommands{s.session, webhookDocuments}.performOn(c, change{operations: fixedOperations(op)})
+	return s.performOn(c, webhookDocuments, change{operations: fixedOperations(op)})
 }
 
 // send sends a request about a webhook and prints the answer.
