@@ -1,70 +1,17 @@
 package cli
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
-	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/change"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
+	"github.com/urfave/cli/v2"
 )
 
-// accessDocuments grant rights to identities.
-var accessDocuments = documentKind{
-	kind: "access", schema: "Access", name: "access", plural: "access documents", title: "access document",
-	view: render.View{
-		Header: []string{"ID", "SUBJECTS", "MAY", "ON", "EXPIRES", "DESCRIPTION"}, Narrow: 5,
-		Row: render.RowOf(func(d api.Access) []string {
-			subjects := make([]string, len(d.Subjects))
-			for i, sub := range d.Subjects {
-				subjects[i] = subjectText(sub)
-			}
-			return []string{d.ID, strings.Join(subjects, "; "), strings.Join(d.May, ","), scopeText(d.On), render.TimeOr(d.ExpiresAt, "never"), d.Description}
-		}),
-	},
-	list: "access", api: calls{path: "/access", revisions: "access"},
-}
-
-// subjectText describes a subject in one line.
-func subjectText(sub api.AccessSubject) string {
-	if sub.Token != "" {
-		return "token " + sub.Token
-	}
-	parts := []string{sub.Issuer}
-	for _, group := range sub.Groups {
-		parts = append(parts, "group="+group)
-	}
-	for _, name := range slices.Sorted(maps.Keys(sub.Claims)) {
-		parts = append(parts, name+"="+sub.Claims[name])
-	}
-	return strings.Join(parts, " ")
-}
-
-// scopeText describes limits in one line.
-func scopeText(on *api.AccessScope) string {
-	if on == nil {
-		return "everything"
-	}
-	var parts []string
-	if on.Selector != "" {
-		parts = append(parts, "clusters "+on.Selector)
-	}
-	for _, list := range []struct {
-		name   string
-		values []string
-	}{{"kinds", on.Kinds}, {"components", on.Components}, {"layers", on.Layers}, {"labels", on.Labels}} {
-		if len(list.values) > 0 {
-			parts = append(parts, list.name+" "+strings.Join(list.values, ","))
-		}
-	}
-	return strings.Join(parts, "; ")
-}
-
 func (s tokenCommands) accessCommand() *cli.Command {
-	v := kindCommands{s.session, accessDocuments}
+	v := kindCommands{s.session, kinds.Access}
 	return &cli.Command{
 		Name: "access", Usage: "Rights of tokens and identities on parts of the fleet",
 		Subcommands: []*cli.Command{
@@ -96,13 +43,13 @@ func (s tokenCommands) createAccessCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "layer", Usage: "of layers, only this `ID`, with * at its end for any text"},
 			&cli.StringSliceFlag{Name: "label", Usage: "changes may write this label `KEY` of clusters, with * at its end for any text; environment stands for that field"},
 			&cli.StringFlag{Name: "description", Usage: "a note for readers"},
-		}, expiryFlags(), []cli.Flag{dryRunFlag()}),
-		Action: withArguments(func(c *cli.Context, operands []string) error {
+		}, expiryFlags(), []cli.Flag{change.DryRunFlag()}),
+		Action: args.WithOperands(func(c *cli.Context, operands []string) error {
 			body, err := accessBody(c, operands[0])
 			if err != nil {
 				return err
 			}
-			return s.performOn(c, accessDocuments, change{operations: fixedOperations(operation{"op": "create", "kind": accessDocuments.kind, "document": body})})
+			return s.PerformOn(c, kinds.Access, change.Change{Operations: change.FixedOperations(change.Operation{"op": "create", "kind": kinds.Access.API, "document": body})})
 		}),
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/urfave/cli/v2"
 )
@@ -20,7 +21,7 @@ func (s *session) apiResourcesCommand() *cli.Command {
 	return &cli.Command{
 		Name: "api-resources", Usage: "List the kinds of documents with their short names and verbs, without a server",
 		Description: "TYPE stands for the id of a resource type; resource-type list shows the types of the server. The fields of a kind: explain --fields KIND.",
-		Action: withArguments(func(c *cli.Context, _ []string) error {
+		Action: args.WithOperands(func(c *cli.Context, _ []string) error {
 			resources := apiResources(c.App.Commands)
 			t := render.Table{Header: []string{"NAME", "SHORTNAMES", "KIND", "VERBS"}}
 			var names []string
@@ -28,7 +29,7 @@ func (s *session) apiResourcesCommand() *cli.Command {
 				t.Rows = append(t.Rows, []string{r.Name, strings.Join(r.ShortNames, ","), r.Kind, strings.Join(r.Verbs, ",")})
 				names = append(names, r.Name)
 			}
-			return s.print(c, render.Output{
+			return s.Print(c, render.Output{
 				Document: resources,
 				Tables:   func() ([]render.Table, error) { return []render.Table{t}, nil },
 				Names:    func() ([]string, error) { return names, nil },
@@ -40,10 +41,10 @@ func (s *session) apiResourcesCommand() *cli.Command {
 // apiResources lists the compiled-in kinds with the verbs of their commands.
 func apiResources(commands []*cli.Command) []apiResource {
 	var resources []apiResource
-	for _, n := range append(documentKinds(resourcesOfID("TYPE")), tokens) {
-		name, _, _ := strings.Cut(n.command(), " ") // the type is no command
+	for _, n := range append(kinds.All(kinds.ResourcesOfID("TYPE")), kinds.Tokens) {
+		name, _, _ := strings.Cut(n.Command(), " ") // the type is no command
 		if cmd := args.FindCommand(commands, name); cmd != nil {
-			resources = append(resources, apiResource{n.command(), append([]string{}, cmd.Aliases...), n.kind, args.Visible(cmd.Subcommands)})
+			resources = append(resources, apiResource{n.Command(), append([]string{}, cmd.Aliases...), n.API, args.Visible(cmd.Subcommands)})
 		}
 	}
 	return resources

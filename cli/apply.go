@@ -7,6 +7,9 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/change"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
@@ -33,15 +36,15 @@ func (s *session) applyCommand() *cli.Command {
 		Description: "A file holds lists of documents in the layout of a seed file and of export, or documents with a `kind`.\n" +
 			"Fields that a document does not have stay unchanged. Clusters may refer to definitions in the same files.\n\n" +
 			args.ExampleText("apply -f fleet/ --plan", "apply -f fleet/ --reason CHG-1234", "export | flux-resourceset-cli apply -f -"),
-		Flags: slices.Concat([]cli.Flag{documentsFlag()}, pruneFlags(), []cli.Flag{dryRunFlag(), yesFlag()}, plannedFlags()),
+		Flags: slices.Concat([]cli.Flag{documentsFlag()}, pruneFlags(), []cli.Flag{change.DryRunFlag(), change.YesFlag()}, change.PlannedFlags()),
 		Action: func(c *cli.Context) error {
 			a, err := s.newApplyRun(c)
 			if err != nil {
 				return err
 			}
-			return s.perform(c, change{
-				operations: a.operations, recomputed: true, describe: a.describe, description: a.pruneQuestion(), printsSummary: true,
-				show: func(_ client, answer answer) error { return a.show(answer) },
+			return s.Perform(c, change.Change{
+				Operations: a.operations, Recomputed: true, Describe: a.describe, Description: a.pruneQuestion(), PrintsSummary: true,
+				Show: func(_ conn.Client, answer conn.Answer) error { return a.show(answer) },
 			})
 		},
 	}
@@ -53,17 +56,17 @@ func (s *session) planCommand() *cli.Command {
 		Usage: "Show the effect of applying files on each cluster, without a change",
 		Description: "The same as apply --plan. Exit code 0: no change, 1: changes, 2: wrong command line, 3: error.\n\n" +
 			args.ExampleText("plan -f fleet/", "plan -f fleet/ -o json > plan.json    # apply -f fleet/ --plan-hash @plan.json makes exactly this change"),
-		Flags: slices.Concat([]cli.Flag{documentsFlag()}, pruneFlags(), []cli.Flag{fullFlag()}, renderedFlags()),
+		Flags: slices.Concat([]cli.Flag{documentsFlag()}, pruneFlags(), []cli.Flag{change.FullFlag()}, change.RenderedFlags()),
 		Action: func(c *cli.Context) error {
 			a, err := s.newApplyRun(c)
 			if err != nil {
 				return err
 			}
-			conn, err := s.connect(c)
+			client, err := s.Connect(c)
 			if err != nil {
 				return err
 			}
-			return s.showPlan(c, conn, change{operations: a.operations, describe: a.describe})
+			return s.ShowPlan(c, client, change.Change{Operations: a.operations, Describe: a.describe})
 		},
 	}
 }
@@ -75,7 +78,7 @@ func (a *applyRun) pruneQuestion() string {
 		titles = append(titles, n.Title)
 	}
 	if a.set.PruneResources {
-		titles = append(titles, resourceKind)
+		titles = append(titles, kinds.ResourceKind)
 	}
 	if len(titles) == 0 {
 		return ""
@@ -91,14 +94,14 @@ func (a *applyRun) pruneQuestion() string {
 }
 
 // describe names the document of an operation with its file.
-func (a *applyRun) describe(op operation) string {
+func (a *applyRun) describe(op change.Operation) string {
 	for _, d := range a.set.Documents {
 		fields, _ := op["document"].(map[string]json.RawMessage)
 		if op.Kind() == d.Kind.Kind && fields != nil && string(fields["id"]) == string(d.Fields["id"]) {
 			return d.Name() + " (" + d.Source + ")"
 		}
 	}
-	return describeOperation(op)
+	return change.DescribeOperation(op)
 }
 
 // applyResult is the output of apply.
@@ -110,9 +113,9 @@ type applyResult struct {
 	Unchanged []string `json:"unchanged"`
 }
 
-func (a *applyRun) show(answer answer) error {
+func (a *applyRun) show(answer conn.Answer) error {
 	var result api.BatchResult
-	if err := answer.decode(&result); err != nil {
+	if err := answer.Decode(&result); err != nil {
 		return err
 	}
 	sum := applyResult{Created: []string{}, Changed: []string{}, Deleted: []string{}, Unchanged: []string{}}
@@ -121,7 +124,7 @@ func (a *applyRun) show(answer answer) error {
 	}
 	actions := map[string]string{}
 	for _, ref := range result.Changes {
-		name := nameOfKind(ref.Kind) + "/" + ref.ID
+		name := kinds.NameOf(ref.Kind) + "/" + ref.ID
 		actions[name] = ref.Action
 		switch ref.Action {
 		case "create":
@@ -142,10 +145,10 @@ func (a *applyRun) show(answer answer) error {
 	if sum.Revision != nil {
 		summary += fmt.Sprintf("; revision %d", *sum.Revision)
 	}
-	if a.s.line = summary + "."; !a.s.printsOneLine(a.c) {
-		a.s.note("%s.", summary)
+	if a.s.Line = summary + "."; !a.s.PrintsOneLine(a.c) {
+		a.s.Note("%s.", summary)
 	}
-	return a.s.printChange(a.c, render.Output{
+	return a.s.PrintChange(a.c, render.Output{
 		Document: sum,
 		Tables: func() ([]render.Table, error) {
 			t := render.Table{Header: []string{"DOCUMENT", "RESULT"}}
@@ -159,6 +162,6 @@ func (a *applyRun) show(answer answer) error {
 			}
 			return []render.Table{t}, nil
 		},
-		Names: func() ([]string, error) { return changeNames(result.Changes), nil },
+		Names: func() ([]string, error) { return change.ChangeNames(result.Changes), nil },
 	})
 }

@@ -6,6 +6,9 @@ import (
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/change"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/manifests"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -20,7 +23,7 @@ type applyRun struct {
 }
 
 func (s *session) newApplyRun(c *cli.Context) (*applyRun, error) {
-	set := manifests.Set{Kinds: fileKinds()}
+	set := manifests.Set{Kinds: kinds.ForFiles()}
 	mode := c.String("mode")
 	for _, word := range c.StringSlice("prune") {
 		if manifests.IsResource(word) {
@@ -29,18 +32,18 @@ func (s *session) newApplyRun(c *cli.Context) (*applyRun, error) {
 		}
 		k, ok := set.Kinds.Find(word)
 		if !ok {
-			return nil, args.Errorf("--prune: there is no kind %q; there are %s", word, args.ListOf(kindWords()))
+			return nil, args.Errorf("--prune: there is no kind %q; there are %s", word, args.ListOf(kinds.Words()))
 		}
 		set.Prune = append(set.Prune, k)
 	}
-	prunesClusters := slices.ContainsFunc(set.Prune, func(k manifests.Kind) bool { return k.Kind == clusters.kind })
+	prunesClusters := slices.ContainsFunc(set.Prune, func(k manifests.Kind) bool { return k.Kind == kinds.Clusters.API })
 	switch {
 	case prunesClusters && mode != "uninstall" && mode != "orphan":
-		return nil, args.Errorf("--prune %s needs --mode uninstall (Flux removes everything on them) or --mode orphan (Flux keeps its objects)", clusters.name)
+		return nil, args.Errorf("--prune %s needs --mode uninstall (Flux removes everything on them) or --mode orphan (Flux keeps its objects)", kinds.Clusters.Name)
 	case !prunesClusters && c.IsSet("mode"):
-		return nil, args.Errorf("--mode is for --prune %s", clusters.name)
+		return nil, args.Errorf("--mode is for --prune %s", kinds.Clusters.Name)
 	}
-	if _, err := arguments(c); err != nil {
+	if _, err := args.Operands(c); err != nil {
 		return nil, err
 	}
 	names := c.StringSlice("file")
@@ -48,7 +51,7 @@ func (s *session) newApplyRun(c *cli.Context) (*applyRun, error) {
 		return nil, args.Errorf("%s needs documents: use -f", c.Command.HelpName)
 	}
 	var err error
-	if set.Documents, err = set.Kinds.ReadFiles(names, s.input); err != nil {
+	if set.Documents, err = set.Kinds.ReadFiles(names, s.Input); err != nil {
 		return nil, err
 	}
 	if i := slices.IndexFunc(set.Documents, func(d manifests.Document) bool { return d.Limited }); i >= 0 && len(c.StringSlice("prune")) > 0 {
@@ -60,32 +63,32 @@ func (s *session) newApplyRun(c *cli.Context) (*applyRun, error) {
 		}
 	}
 	if set.PruneResources && !slices.ContainsFunc(set.Documents, func(d manifests.Document) bool { return d.Kind.Type != "" }) {
-		return nil, args.Errorf("--prune %s would delete every resource: the files contain none", resourceKind)
+		return nil, args.Errorf("--prune %s would delete every resource: the files contain none", kinds.ResourceKind)
 	}
 	return &applyRun{s, c, set}, nil
 }
 
 // operations returns the operations that apply the documents. A process that lags behind must not make a document look already
 // applied, so nothing older is read than the newest revision in the log, which every process reads from the store.
-func (a *applyRun) operations(conn client) ([]operation, error) {
-	if err := a.s.newest(a.c, conn); err != nil {
+func (a *applyRun) operations(client conn.Client) ([]change.Operation, error) {
+	if err := a.s.newest(a.c, client); err != nil {
 		return nil, err
 	}
-	ops, err := a.set.Operations(storedFleet{a, conn})
+	ops, err := a.set.Operations(storedFleet{a, client})
 	return a.requests(ops), err
 }
 
 // requests returns operations as the API takes them.
-func (a *applyRun) requests(ops []manifests.Operation) []operation {
-	out := make([]operation, len(ops))
+func (a *applyRun) requests(ops []manifests.Operation) []change.Operation {
+	out := make([]change.Operation, len(ops))
 	for i, op := range ops {
 		more := map[string]any{}
 		if op.Document != nil {
 			more["document"] = op.Document
-		} else if op.Kind.Kind == clusters.kind {
+		} else if op.Kind.Kind == kinds.Clusters.API {
 			more["mode"] = a.c.String("mode")
 		}
-		out[i] = documentKind{kind: op.Kind.Kind, resourceType: op.Kind.Type}.operation(op.Op, op.ID, more)
+		out[i] = kinds.Kind{API: op.Kind.Kind, ResourceType: op.Kind.Type}.Operation(op.Op, op.ID, more)
 	}
 	return out
 }
@@ -93,21 +96,21 @@ func (a *applyRun) requests(ops []manifests.Operation) []operation {
 // storedFleet reads the fleet for a [manifests.Set].
 type storedFleet struct {
 	*applyRun
-	conn client
+	conn conn.Client
 }
 
 // Get implements [manifests.Fleet].
 func (f storedFleet) Get(k manifests.Kind, id string) (json.RawMessage, error) {
-	doc, err := receive(descriptorOf(k).api.get(f.c.Context, f.conn, id))
+	doc, err := conn.Receive(kinds.Of(k).Calls.Get(f.c.Context, f.conn, id))
 	if apiclient.ErrorCode(err) == "not_found" {
 		return nil, nil
 	}
-	return doc.body, err
+	return doc.Body, err
 }
 
 // List implements [manifests.Fleet].
 func (f storedFleet) List(k manifests.Kind) ([]json.RawMessage, error) {
-	list, err := f.s.listAll(f.c, f.conn, descriptorOf(k))
+	list, err := f.s.listAll(f.c, f.conn, kinds.Of(k))
 	if k.Type != "" && apiclient.ErrorCode(err) == "not_found" {
 		return nil, nil
 	}
@@ -121,30 +124,30 @@ func (f storedFleet) ResourceTypes() ([]string, error) { return f.s.typeIDs(f.c.
 func (f storedFleet) Differing(ops []manifests.Operation) ([]manifests.Name, error) {
 	var names []manifests.Name
 	sent := f.requests(ops)
-	_, plan, err := f.s.requestPlan(f.c, f.conn, map[string]any{"operations": sent})
+	_, plan, err := f.s.RequestPlan(f.c, f.conn, map[string]any{"operations": sent})
 	if slices.Contains([]string{"conflict", "not_found", "validation_error"}, apiclient.ErrorCode(err)) {
 		for _, op := range ops { // the fleet has changed: the whole change decides about them
 			names = append(names, manifests.Name{Kind: op.Kind.Kind, ID: op.ID})
 		}
 		return names, nil
 	}
-	for _, change := range plan.Changes {
-		names = append(names, manifests.Name{Kind: change.Kind, ID: change.ID})
+	for _, changed := range plan.Changes {
+		names = append(names, manifests.Name{Kind: changed.Kind, ID: changed.ID})
 	}
-	return names, describeLocations(sent, err, f.describe)
+	return names, change.DescribeLocations(sent, err, f.describe)
 }
 
 // listAll reads every document of a kind.
-func (s *session) listAll(c *cli.Context, conn client, n documentKind) ([]json.RawMessage, error) {
-	return s.readList(0, n.page, func(e ...edit) (*http.Response, error) { return n.api.list(c.Context, conn, e...) })
+func (s *session) listAll(c *cli.Context, client conn.Client, n kinds.Kind) ([]json.RawMessage, error) {
+	return s.ReadList(0, n.Page, func(e ...conn.Edit) (*http.Response, error) { return n.Calls.List(c.Context, client, e...) })
 }
 
 // newest records the newest revision in the server's log.
-func (s *session) newest(c *cli.Context, conn client) error {
+func (s *session) newest(c *cli.Context, client conn.Client) error {
 	one := 1
-	found, err := receiveAs[[]api.RevisionSummary](conn.ListRevisions(c.Context, &api.ListRevisionsParams{Limit: &one}))
+	found, err := conn.ReceiveAs[[]api.RevisionSummary](client.ListRevisions(c.Context, &api.ListRevisionsParams{Limit: &one}))
 	for _, revision := range found {
-		s.connection.seen.Note(revision.Revision)
+		s.Connection.Seen.Note(revision.Revision)
 	}
 	return err
 }

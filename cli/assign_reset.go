@@ -7,6 +7,9 @@ import (
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/change"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/planview"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -23,7 +26,7 @@ func resetFlag() cli.Flag {
 // assignment is a definition to assign, with the settings of the command line.
 type assignment struct {
 	id       string
-	settings []field // all settings of the kind
+	settings []kinds.Field // all settings of the kind
 	given    map[string]any
 }
 
@@ -31,7 +34,7 @@ type assignment struct {
 func (a assignment) reset() map[string]any {
 	values := map[string]any{}
 	for _, f := range a.settings {
-		values[f.name] = f.initial
+		values[f.Name] = f.Initial
 	}
 	maps.Copy(values, a.given)
 	return values
@@ -39,8 +42,8 @@ func (a assignment) reset() map[string]any {
 
 // ownSettings returns the settings, as NAME=VALUE, in which an assignment differs from a new one, without those of the command
 // line.
-func (a assignment) ownSettings(n documentKind, cluster json.RawMessage) ([]string, error) {
-	entries, err := n.entries(cluster)
+func (a assignment) ownSettings(n kinds.Kind, cluster json.RawMessage) ([]string, error) {
+	entries, err := n.Entries(cluster)
 	if err != nil {
 		return nil, err
 	}
@@ -51,12 +54,12 @@ func (a assignment) ownSettings(n documentKind, cluster json.RawMessage) ([]stri
 			continue
 		}
 		for _, f := range a.settings {
-			value, there := entry[f.name]
-			if _, given := a.given[f.name]; given || !there {
+			value, there := entry[f.Name]
+			if _, given := a.given[f.Name]; given || !there {
 				continue
 			}
-			said := f.name + "=" + render.Printable(render.Unquoted(value))
-			if text := string(value); text != fmt.Sprint(f.initial) && !slices.Contains(own, said) { // a setting may have several flags
+			said := f.Name + "=" + render.Printable(render.Unquoted(value))
+			if text := string(value); text != fmt.Sprint(f.Initial) && !slices.Contains(own, said) { // a setting may have several flags
 				own = append(own, said)
 			}
 		}
@@ -65,38 +68,38 @@ func (a assignment) ownSettings(n documentKind, cluster json.RawMessage) ([]stri
 }
 
 // assignWith assigns a definition with settings to each cluster, and notes the settings that it kept or reset.
-func (v kindCommands) assignWith(c *cli.Context, a assignment, on targets) error {
+func (v kindCommands) assignWith(c *cli.Context, a assignment, on change.Targets) error {
 	values := a.given
 	if c.Bool("reset") {
-		if len(on.layers) > 0 {
+		if len(on.Layers) > 0 {
 			return args.Errorf("--reset is for clusters: unassign it from the layer, and assign it again")
 		}
 		values = a.reset()
 	}
-	ch := change{operations: on.planner(v.assignOperation("assign"), withID(v.documentKind, a.id, values))}
-	cluster, single := on.single()
+	ch := change.Change{Operations: on.Planner(v.AssignOperation("assign"), kinds.WithID(v.Kind, a.id, values))}
+	cluster, single := on.Single()
 	switch {
 	case single && !c.IsSet("plan-hash"):
-		ch.show = func(_ client, answer answer) error {
-			results, err := resultsOf(answer)
+		ch.Show = func(_ conn.Client, answer conn.Answer) error {
+			results, err := change.ResultsOf(answer)
 			if err == nil {
 				err = v.noteSettings(c, a, cluster, results[0])
 			}
 			if err != nil {
 				return err
 			}
-			return v.printChange(c, clusters.output(results[0].Document))
+			return v.PrintChange(c, kinds.Clusters.Output(results[0].Document))
 		}
-	case !c.Bool("reset") && len(on.layers) == 0:
-		ch.show = func(conn client, result answer) error {
-			if err := v.printBatch(c, result); err != nil {
+	case !c.Bool("reset") && len(on.Layers) == 0:
+		ch.Show = func(client conn.Client, result conn.Answer) error {
+			if err := v.PrintBatch(c, result); err != nil {
 				return err
 			}
-			v.noteKeptSettingsOn(c, conn, a, on)
+			v.noteKeptSettingsOn(c, client, a, on)
 			return nil
 		}
 	}
-	return v.onTargets(c, on, ch)
+	return v.OnTargets(c, on, ch)
 }
 
 // noteSettings notes the settings that one cluster's assignment keeps, or that --reset releases.
@@ -104,20 +107,20 @@ func (v kindCommands) noteSettings(c *cli.Context, a assignment, cluster string,
 	if !c.Bool("reset") {
 		return v.noteKeptSettings(a, cluster, result.Document)
 	}
-	released, err := a.ownSettings(v.documentKind, result.Before)
+	released, err := a.ownSettings(v.Kind, result.Before)
 	if err == nil && len(released) > 0 {
-		v.note("%s %s.", map[bool]string{false: "Released", true: "Would release"}[c.Bool("dry-run")], args.ListOf(released))
+		v.Note("%s %s.", map[bool]string{false: "Released", true: "Would release"}[c.Bool("dry-run")], args.ListOf(released))
 	}
 	return err
 }
 
 // noteKeptSettings notes the settings that one cluster's assignment keeps.
 func (v kindCommands) noteKeptSettings(a assignment, cluster string, document json.RawMessage) error {
-	kept, err := a.ownSettings(v.documentKind, document)
+	kept, err := a.ownSettings(v.Kind, document)
 	if err != nil || len(kept) == 0 {
 		return err
 	}
-	command := fmt.Sprintf("%s assign %s --cluster %s --reset", v.command(), a.id, cluster)
+	command := fmt.Sprintf("%s assign %s --cluster %s --reset", v.Command(), a.id, cluster)
 	description := "release it"
 	switch {
 	case len(kept) == 1 && kept[0] == "enabled=false":
@@ -127,26 +130,26 @@ func (v kindCommands) noteKeptSettings(a assignment, cluster string, document js
 	case len(kept) > 1:
 		description = "release them"
 	}
-	v.note("Kept %s. To %s: %s", args.ListOf(kept), description, command)
+	v.Note("Kept %s. To %s: %s", args.ListOf(kept), description, command)
 	return nil
 }
 
 // noteKeptSettingsOn notes which of several clusters keep settings that --reset would change.
-func (v kindCommands) noteKeptSettingsOn(c *cli.Context, conn client, a assignment, on targets) {
-	if c.Bool("dry-run") || v.quiet { // a new assignment would look like a kept one
+func (v kindCommands) noteKeptSettingsOn(c *cli.Context, client conn.Client, a assignment, on change.Targets) {
+	if c.Bool("dry-run") || v.Quiet { // a new assignment would look like a kept one
 		return
 	}
-	ops := []operation{on.operation(v.assignOperation("assign"), withID(v.documentKind, a.id, a.reset()))}
-	plan, err := v.plan(c, conn, ops)
+	ops := []change.Operation{on.Operation(v.AssignOperation("assign"), kinds.WithID(v.Kind, a.id, a.reset()))}
+	plan, err := v.Plan(c, client, ops)
 	if err != nil {
-		v.note("The settings that assignments keep could not be read: %v", err)
+		v.Note("The settings that assignments keep could not be read: %v", err)
 		return
 	}
 	var names []string
-	for _, change := range plan.Changes {
-		names = append(names, change.ID)
+	for _, changed := range plan.Changes {
+		names = append(names, changed.ID)
 	}
 	if len(names) > 0 {
-		v.note("Kept pins, or disabled: %s; --reset --plan shows them.", planview.Names(names, false))
+		v.Note("Kept pins, or disabled: %s; --reset --plan shows them.", planview.Names(names, false))
 	}
 }

@@ -10,6 +10,9 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/change"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
@@ -42,8 +45,8 @@ func (s authCommands) whoAmICommand() *cli.Command {
 		Name: "whoami", Usage: "Show the identity, expiry and permissions of your tokens",
 		Description: "A row for each token: the one for reads, and the one for changes where that is another. Secrets are not shown.\n" +
 			"-o json is a list of the server's responses for each token, with its use.\n\n" + args.ExampleText("auth whoami"),
-		Action: s.connected(func(c *cli.Context, conn client, _ []string) error {
-			known, problem := s.callers(c, conn)
+		Action: s.Connected(func(c *cli.Context, client conn.Client, _ []string) error {
+			known, problem := s.callers(c, client)
 			if len(known) == 0 {
 				return problem
 			}
@@ -56,15 +59,15 @@ func (s authCommands) whoAmICommand() *cli.Command {
 }
 
 // callers requests the identity of each token. With an error it also returns the identities that were found.
-func (s authCommands) callers(c *cli.Context, conn client) ([]caller, error) {
+func (s authCommands) callers(c *cli.Context, client conn.Client) ([]caller, error) {
 	uses := [][]string{{forReads}, {forChanges}}
-	if s.connection.settings.WriteToken == s.connection.settings.Token {
+	if s.Connection.Settings.WriteToken == s.Connection.Settings.Token {
 		uses = [][]string{{forReads, forChanges}}
 	}
 	var known []caller
 	var problem error
 	for _, use := range uses {
-		who, err := s.identity(c.Context, conn, use[0])
+		who, err := s.identity(c.Context, client, use[0])
 		switch {
 		case err != nil && len(uses) > 1:
 			problem = fmt.Errorf("the token for %s: %w", use[0], err)
@@ -78,15 +81,15 @@ func (s authCommands) callers(c *cli.Context, conn client) ([]caller, error) {
 }
 
 // identity returns the identity of the token that is used for reads or for changes.
-func (s authCommands) identity(ctx context.Context, conn client, use string) (api.Identity, error) {
+func (s authCommands) identity(ctx context.Context, client conn.Client, use string) (api.Identity, error) {
 	var who api.Identity
-	a, err := receive(conn.WhoAmI(ctx, nil, func(ctx context.Context, req *http.Request) error {
-		return s.connection.sendToken(ctx, req, use == forReads)
+	a, err := conn.Receive(client.WhoAmI(ctx, nil, func(ctx context.Context, req *http.Request) error {
+		return s.Connection.SendToken(ctx, req, use == forReads)
 	}))
 	if err != nil {
 		return who, err
 	}
-	return who, a.decode(&who)
+	return who, a.Decode(&who)
 }
 
 var callerView = render.View{
@@ -115,9 +118,9 @@ func (s authCommands) printCallers(c *cli.Context, known []caller) error {
 		}
 		names[i] = "actor/" + who.Actor
 	}
-	out := documentKind{view: callerView}.outputOf(known, rows...)
+	out := kinds.Kind{View: callerView}.OutputOf(known, rows...)
 	out.Names = func() ([]string, error) { return names, nil }
-	return s.print(c, out)
+	return s.Print(c, out)
 }
 
 // permissionQuery is the request of can-i.
@@ -143,7 +146,7 @@ type permission struct {
 }
 
 // errDenied makes can-i exit with 1 when the permission is missing.
-var errDenied = errDiffers
+var errDenied = change.ErrDiffers
 
 func (s authCommands) canICommand() *cli.Command {
 	return &cli.Command{
@@ -175,11 +178,11 @@ func (s authCommands) canICommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			conn, err := s.connect(c)
+			client, err := s.Connect(c)
 			if err != nil {
 				return err
 			}
-			p, err := s.permission(c, conn, q, sub)
+			p, err := s.permission(c, client, q, sub)
 			if err != nil {
 				return err
 			}
@@ -195,16 +198,16 @@ func (s authCommands) canICommand() *cli.Command {
 }
 
 // permission returns the permission of a subject, or of the caller.
-func (s authCommands) permission(c *cli.Context, conn client, q permissionQuery, sub *api.CheckedSubject) (permission, error) {
+func (s authCommands) permission(c *cli.Context, client conn.Client, q permissionQuery, sub *api.CheckedSubject) (permission, error) {
 	if sub != nil {
-		return s.checkRights(c, conn, q, sub, subjectName(*sub))
+		return s.checkRights(c, client, q, sub, subjectName(*sub))
 	}
-	who, err := s.identity(c.Context, conn, q.use)
+	who, err := s.identity(c.Context, client, q.use)
 	if err != nil {
 		return permission{}, err
 	}
 	if who.Role == "scoped" && who.Mode == "crud" && len(q.rights) > 0 {
-		return s.checkRights(c, conn, q, nil, who.Actor)
+		return s.checkRights(c, client, q, nil, who.Actor)
 	}
 	return q.evaluate(who), nil
 }
@@ -220,12 +223,12 @@ var (
 func permissionQueryOf(commands []*cli.Command, verb, noun string) (permissionQuery, error) {
 	noun, name, _ := strings.Cut(noun, "/")
 	switch {
-	case verb == "poll" && (noun == "" || noun == clusters.name || noun == clusters.plural):
+	case verb == "poll" && (noun == "" || noun == kinds.Clusters.Name || noun == kinds.Clusters.Plural):
 		return permissionQuery{needs: "poll", use: forReads, cluster: name}, nil
 	case slices.Contains(rightNames, verb) && (noun == "" || apiKind(noun) != ""):
 		return rightQuery(verb, apiKind(noun), name), nil
 	case noun == "*":
-		noun = tokens.name // the noun that needs most
+		noun = kinds.Tokens.Name // the noun that needs most
 	}
 	cmd := args.FindCommand(commands, cmp.Or(noun, verb))
 	if cmd == nil || cmd.Hidden || slices.Contains(offline, cmd.Name) {
@@ -241,7 +244,7 @@ func permissionQueryOf(commands []*cli.Command, verb, noun string) (permissionQu
 		return permissionQuery{}, args.Errorf("a verb is missing for %s, such as: auth can-i get %s", cmd.Name, cmd.Name)
 	case cmd == nil && !changes && !slices.Contains(readVerbs, verb):
 		return permissionQuery{}, args.Errorf("%s has no command %q; it has %s", of.HelpName, verb, args.ListOf(args.Visible(of.Subcommands)))
-	case of.Name == tokens.name, of.Name == accessDocuments.name, of.Name == webhookDocuments.name:
+	case of.Name == kinds.Tokens.Name, of.Name == kinds.Access.Name, of.Name == kinds.Webhooks.Name:
 		return rightQuery("admin", "", ""), nil
 	case changes, cmd != nil && args.FindFlag(cmd.Flags, "dry-run") != nil:
 		return changeQuery(of, cmd, verb, name), nil
@@ -272,8 +275,8 @@ func rightQuery(right, kind, id string) permissionQuery {
 // changeQuery returns the query for a command that changes something; cmd may be nil.
 func changeQuery(noun, cmd *cli.Command, verb, id string) permissionQuery {
 	q := rightQuery("write", apiKind(noun.Name), id)
-	if noun.Name != clusters.name && cmd != nil && args.FindFlag(cmd.Flags, "cluster") != nil && verb != "create" && verb != "update" {
-		q.kinds, q.id = []string{clusters.kind, layers.kind}, "" // it changes the settings on these
+	if noun.Name != kinds.Clusters.Name && cmd != nil && args.FindFlag(cmd.Flags, "cluster") != nil && verb != "create" && verb != "update" {
+		q.kinds, q.id = []string{kinds.Clusters.API, kinds.Layers.API}, "" // it changes the settings on these
 	}
 	q.create, q.rights = verb == "create" && q.id != "", changeRights(noun.Name, verb)
 	return q
@@ -286,7 +289,7 @@ func changeRights(noun, verb string) []string {
 		return []string{"write", "revert"}
 	case verb == "approve":
 		return []string{"approve"}
-	case noun == components.name && slices.Contains([]string{"update", "patch", "set"}, verb), noun == rollouts.name && verb != "delete", noun == "apply":
+	case noun == kinds.Components.Name && slices.Contains([]string{"update", "patch", "set"}, verb), noun == kinds.Rollouts.Name && verb != "delete", noun == "apply":
 		return []string{"write", "push_version"}
 	}
 	return []string{"write"}
@@ -294,12 +297,12 @@ func changeRights(noun, verb string) []string {
 
 // apiKind returns the API's name of a kind that a noun of commands names, if access documents can limit rights to it; else empty.
 func apiKind(noun string) string {
-	if kind, ok := findKind(noun); ok {
-		return kind.kind
+	if kind, ok := kinds.Find(noun); ok {
+		return kind.API
 	}
-	for _, kind := range []documentKind{rollouts, strategies, freezes} {
-		if noun == kind.name || noun == kind.plural {
-			return kind.kind
+	for _, kind := range []kinds.Kind{kinds.Rollouts, kinds.Strategies, kinds.Freezes} {
+		if noun == kind.Name || noun == kind.Plural {
+			return kind.API
 		}
 	}
 	return ""
@@ -340,16 +343,16 @@ func (s authCommands) printPermission(c *cli.Context, p permission) error {
 		word = "yes"
 	}
 	if p.Reason != "" {
-		s.note("%s", render.Printable(p.Reason))
+		s.Note("%s", render.Printable(p.Reason))
 	}
 	switch {
 	case c.Bool("quiet"):
 		return nil
 	case !c.IsSet("output"):
-		_, err := fmt.Fprintln(s.env.Stdout, word)
+		_, err := fmt.Fprintln(s.Env.Stdout, word)
 		return err
 	}
-	return s.print(c, render.Output{
+	return s.Print(c, render.Output{
 		Document: p, Text: func(bool) string { return word + "\n" },
 		Names: func() ([]string, error) { return []string{word}, nil },
 	})

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
@@ -64,27 +66,27 @@ func subjectName(sub api.CheckedSubject) string {
 		claims = map[string]string{"sub": sub.Sub}
 		maps.Copy(claims, sub.Claims)
 	}
-	return subjectText(api.AccessSubject{Issuer: sub.Issuer, Groups: sub.Groups, Claims: claims})
+	return kinds.SubjectText(api.AccessSubject{Issuer: sub.Issuer, Groups: sub.Groups, Claims: claims})
 }
 
 // checkRights asks the server for the permission of a subject, or of the caller. One of the rights of the query is sufficient.
-func (s authCommands) checkRights(c *cli.Context, conn client, q permissionQuery, sub *api.CheckedSubject, actor string) (permission, error) {
+func (s authCommands) checkRights(c *cli.Context, client conn.Client, q permissionQuery, sub *api.CheckedSubject, actor string) (permission, error) {
 	if len(q.rights) == 0 {
 		return permission{}, args.Errorf("--as checks rights on the fleet, not polls")
 	}
 	token := func(ctx context.Context, req *http.Request) error {
-		return s.connection.sendToken(ctx, req, sub == nil && q.use == forReads)
+		return s.Connection.SendToken(ctx, req, sub == nil && q.use == forReads)
 	}
 	var refused permission
 	for i, request := range q.requests(sub) {
-		res, err := receiveAs[api.AccessCheck](send(c.Context, conn, http.MethodPost, "/access/check", request, []edit{token}))
+		res, err := conn.ReceiveAs[api.AccessCheck](conn.Send(c.Context, client, http.MethodPost, "/access/check", request, []conn.Edit{token}))
 		if err != nil {
 			return refused, err
 		}
 		p := permission{Allowed: res.Allowed, Needs: request.Right, Actor: actor, Role: res.Role, Reason: res.Reason, Access: res.PermittedBy}
 		if i == 0 {
 			for _, warning := range res.Warnings {
-				s.note("Warning: %s", render.Printable(warning))
+				s.Note("Warning: %s", render.Printable(warning))
 			}
 			refused = p
 		}
@@ -122,7 +124,7 @@ func limitsText(granted []api.GrantedAccess) string {
 func limitList(granted []api.GrantedAccess) string {
 	limits := make([]string, len(granted))
 	for i, a := range granted {
-		limits[i] = a.ID + ": " + scopeText(a.On)
+		limits[i] = a.ID + ": " + kinds.ScopeText(a.On)
 	}
 	return strings.Join(limits, " | ")
 }
@@ -138,7 +140,7 @@ type grantedRight struct {
 var grantedRightView = render.View{
 	Header: []string{"RIGHT", "ON", "ACCESS DOCUMENT", "EXPIRES"},
 	Row: render.RowOf(func(r grantedRight) []string {
-		return []string{r.Right, scopeText(r.On), r.Access, render.TimeOr(r.ExpiresAt, "never")}
+		return []string{r.Right, kinds.ScopeText(r.On), r.Access, render.TimeOr(r.ExpiresAt, "never")}
 	}),
 }
 
@@ -160,24 +162,24 @@ func grantedRights(role string, may []string, granted []api.GrantedAccess) []gra
 
 // listRights prints the rights of a subject, or of the credential for changes.
 func (s authCommands) listRights(c *cli.Context, sub *api.CheckedSubject) error {
-	conn, err := s.connect(c)
+	client, err := s.Connect(c)
 	if err != nil {
 		return err
 	}
 	var granted []grantedRight
 	if sub == nil {
-		who, err := s.identity(c.Context, conn, forChanges)
+		who, err := s.identity(c.Context, client, forChanges)
 		if err != nil {
 			return err
 		}
 		granted = grantedRights(who.Role, who.May, who.Access)
 	} else {
-		res, err := receiveAs[api.AccessCheck](send(c.Context, conn, http.MethodPost, "/access/check", map[string]any{"subject": sub, "right": "read"}, nil))
+		res, err := conn.ReceiveAs[api.AccessCheck](conn.Send(c.Context, client, http.MethodPost, "/access/check", map[string]any{"subject": sub, "right": "read"}, nil))
 		if err != nil {
 			return err
 		}
 		for _, warning := range res.Warnings {
-			s.note("Warning: %s", render.Printable(warning))
+			s.Note("Warning: %s", render.Printable(warning))
 		}
 		granted = grantedRights(res.Role, res.May, res.Access)
 	}
@@ -188,7 +190,7 @@ func (s authCommands) listRights(c *cli.Context, sub *api.CheckedSubject) error 
 		}
 		names[i] = r.Right
 	}
-	out := documentKind{view: grantedRightView}.outputOf(granted, rows...)
+	out := kinds.Kind{View: grantedRightView}.OutputOf(granted, rows...)
 	out.Names = func() ([]string, error) { return names, nil }
-	return s.print(c, out)
+	return s.Print(c, out)
 }

@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/change"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/config"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/signin"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -34,12 +36,12 @@ func (s authCommands) loginCommand() *cli.Command {
 			&cli.BoolFlag{Name: "device", Usage: "show a code to enter in a browser on another machine"},
 			&cli.BoolFlag{Name: "no-browser", Usage: "show the URL, and open no browser"},
 		},
-		Action: s.connected(func(c *cli.Context, conn client, _ []string) error { return s.login(c, conn) }),
+		Action: s.Connected(func(c *cli.Context, client conn.Client, _ []string) error { return s.login(c, client) }),
 	}
 }
 
-func (s authCommands) login(c *cli.Context, conn client) error {
-	issuers, err := receiveAs[[]api.Issuer](conn.ListIssuers(c.Context, removeToken))
+func (s authCommands) login(c *cli.Context, client conn.Client) error {
+	issuers, err := conn.ReceiveAs[[]api.Issuer](client.ListIssuers(c.Context, removeToken))
 	if err != nil {
 		return err
 	}
@@ -51,7 +53,7 @@ func (s authCommands) login(c *cli.Context, conn client) error {
 	if err != nil {
 		return err
 	}
-	session, err := receiveAs[api.Session](conn.CreateSession(c.Context, func(_ context.Context, req *http.Request) error {
+	session, err := conn.ReceiveAs[api.Session](client.CreateSession(c.Context, func(_ context.Context, req *http.Request) error {
 		req.Header.Set("Authorization", "Bearer "+idToken)
 		return nil
 	}))
@@ -62,7 +64,7 @@ func (s authCommands) login(c *cli.Context, conn client) error {
 	if err != nil {
 		return err
 	}
-	s.note("Signed in as %s until %s, in context %q.", render.Printable(session.Actor), session.ExpiresAt.Local().Format(time.DateTime), name)
+	s.Note("Signed in as %s until %s, in context %q.", render.Printable(session.Actor), session.ExpiresAt.Local().Format(time.DateTime), name)
 	return nil
 }
 
@@ -96,11 +98,11 @@ func (s authCommands) idToken(c *cli.Context, issuer api.Issuer) (string, error)
 	}
 	if c.Bool("device") {
 		return provider.Device(ctx, func(url, code string) {
-			s.note("Open %s in a browser, and enter the code %s", render.Printable(url), render.Printable(code))
+			s.Note("Open %s in a browser, and enter the code %s", render.Printable(url), render.Printable(code))
 		})
 	}
 	return provider.Browser(ctx, func(url string) {
-		s.note("Sign in with a browser on this machine: %s", render.Printable(url))
+		s.Note("Sign in with a browser on this machine: %s", render.Printable(url))
 		if !c.Bool("no-browser") {
 			openBrowser(ctx, url)
 		}
@@ -125,11 +127,11 @@ func openBrowser(ctx context.Context, address string) {
 // storeSession stores a session in the current context, or in a new one for the server. With an empty session it removes the
 // stored one.
 func (s authCommands) storeSession(c *cli.Context, session config.TokenSource) (name string, err error) {
-	file, err := s.environment().Load(c)
+	file, err := s.Environment().Load(c)
 	if err != nil {
 		return "", err
 	}
-	set := s.connection.settings
+	set := s.Connection.Settings
 	name = set.Context
 	if name == "" {
 		if u, err := url.Parse(set.URL); err == nil {
@@ -150,17 +152,17 @@ func (s authCommands) storeSession(c *cli.Context, session config.TokenSource) (
 		return "", fmt.Errorf("context %q is for %s: choose a context of %s with --context", name, found.APIURL, set.URL)
 	}
 	found.Session = session
-	return name, s.environment().Save(c, file)
+	return name, s.Environment().Save(c, file)
 }
 
 func (s authCommands) logoutCommand() *cli.Command {
 	return &cli.Command{
 		Name: "logout", Usage: "Remove the session of auth login from the context",
 		Description: "The session itself lasts until its end, unless an admin ends it: auth end-sessions.\n\n" + args.ExampleText("auth logout"),
-		Action: s.connected(func(c *cli.Context, _ client, _ []string) error {
+		Action: s.Connected(func(c *cli.Context, _ conn.Client, _ []string) error {
 			name, err := s.storeSession(c, config.TokenSource{})
 			if err == nil {
-				s.note("Signed out of context %q.", name)
+				s.Note("Signed out of context %q.", name)
 			}
 			return err
 		}),
@@ -172,29 +174,29 @@ func (s authCommands) endSessionsCommand() *cli.Command {
 		Name: "end-sessions", Usage: "End the sessions of a person, or of all people of an issuer, that began until now", ArgsUsage: "ISSUER",
 		Description: "Every server refuses them within a second. People can sign in again: remove their rights first where they must not.\n\n" +
 			args.ExampleText("auth end-sessions corp --sub 00u1a2 --reason 'lost laptop'", "auth end-sessions corp"),
-		Flags: slices.Concat([]cli.Flag{&cli.StringFlag{Name: "sub", Usage: "`SUBJECT` of the person, in parentheses in the history"}}, writeFlags()),
-		Action: withArguments(func(c *cli.Context, operands []string) error {
+		Flags: slices.Concat([]cli.Flag{&cli.StringFlag{Name: "sub", Usage: "`SUBJECT` of the person, in parentheses in the history"}}, change.WriteFlags()),
+		Action: args.WithOperands(func(c *cli.Context, operands []string) error {
 			body := map[string]any{"issuer": operands[0]}
 			if sub := c.String("sub"); sub != "" {
 				body["sub"] = sub
 			}
-			conn, err := s.connect(c)
+			client, err := s.Connect(c)
 			if err != nil {
 				return err
 			}
-			a, err := receive(send(c.Context, conn, http.MethodPost, "/access/sessions/end", body, writeEdits(c)))
+			a, err := conn.Receive(conn.Send(c.Context, client, http.MethodPost, "/access/sessions/end", body, change.WriteEdits(c)))
 			if err != nil {
 				return err
 			}
 			var ended api.EndedSessions
-			if err := a.decode(&ended); err != nil {
+			if err := a.Decode(&ended); err != nil {
 				return err
 			}
 			if c.Bool("dry-run") {
-				s.note("Nothing was changed: --dry-run.")
+				s.Note("Nothing was changed: --dry-run.")
 				return nil
 			}
-			s.note("Ended the sessions of %s that began until %s.", render.Printable(cmp.Or(ended.Sub, "all people of "+ended.Issuer)), ended.NotBefore.Local().Format(time.DateTime))
+			s.Note("Ended the sessions of %s that began until %s.", render.Printable(cmp.Or(ended.Sub, "all people of "+ended.Issuer)), ended.NotBefore.Local().Format(time.DateTime))
 			return nil
 		}),
 	}

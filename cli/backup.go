@@ -9,11 +9,10 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/internal/atomicfile"
+	"github.com/urfave/cli/v2"
 )
 
 // backupCommand saves the server's store.
@@ -26,9 +25,9 @@ func (s *session) backupCommand() *cli.Command {
 			"fills an empty store with it. It is renamed to FILE when it is complete and matches the server's digest; an existing file is " +
 			"not replaced. With - it goes to standard output, and exit code 0 means that it is complete.\n\n" +
 			args.ExampleText("backup fleet.db", "backup - > fleet.db"),
-		Action: withArguments(func(c *cli.Context, operands []string) error {
+		Action: args.WithOperands(func(c *cli.Context, operands []string) error {
 			if operands[0] == "-" {
-				return s.backupTo(c, s.env.Stdout)
+				return s.backupTo(c, s.Env.Stdout)
 			}
 			return s.backupFile(c, operands[0])
 		}),
@@ -37,12 +36,12 @@ func (s *session) backupCommand() *cli.Command {
 
 // backupTo sends a backup to standard output.
 func (s *session) backupTo(c *cli.Context, to io.Writer) error {
-	if s.env.StdoutTerminal {
+	if s.Env.StdoutTerminal {
 		return args.Errorf("a backup is no text for a terminal: name a FILE, or send it somewhere")
 	}
 	saved, err := s.saveBackup(c, to)
 	if err == nil {
-		s.note("revision %d, %s, sha256:%x", saved.Revision, bytesText(saved.Size), saved.SHA256)
+		s.Note("revision %d, %s, sha256:%x", saved.Revision, bytesText(saved.Size), saved.SHA256)
 	}
 	return err
 }
@@ -66,25 +65,25 @@ func (s *session) backupFile(c *cli.Context, target string) (err error) {
 	} else if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(s.env.Stdout, "%s has revision %d: %s, sha256:%x\n", target, saved.Revision, bytesText(saved.Size), saved.SHA256)
+	_, err = fmt.Fprintf(s.Env.Stdout, "%s has revision %d: %s, sha256:%x\n", target, saved.Revision, bytesText(saved.Size), saved.SHA256)
 	return err
 }
 
 // saveBackup requests a backup, and shows the progress on a terminal.
 func (s *session) saveBackup(c *cli.Context, to io.Writer) (apiclient.SavedBackup, error) {
-	conn, err := s.connect(c)
+	client, err := s.Connect(c)
 	if err != nil {
 		return apiclient.SavedBackup{}, err
 	}
-	if !s.env.StderrTerminal || s.quiet {
-		return apiclient.Backup(c.Context, conn, to, nil)
+	if !s.Env.StderrTerminal || s.Quiet {
+		return apiclient.Backup(c.Context, client, to, nil)
 	}
-	line := func(text string) { _, _ = fmt.Fprint(s.env.Stderr, "\r\033[K"+text) }
+	line := func(text string) { _, _ = fmt.Fprint(s.Env.Stderr, "\r\033[K"+text) }
 	line("The server makes the backup ...")
 	var shown time.Time
 	defer line("")
-	return apiclient.Backup(c.Context, conn, to, func(n, of int64) {
-		if now := s.env.Now(); now.Sub(shown) >= 200*time.Millisecond {
+	return apiclient.Backup(c.Context, client, to, func(n, of int64) {
+		if now := s.Env.Now(); now.Sub(shown) >= 200*time.Millisecond {
 			shown = now
 			text := bytesText(n)
 			if of > 0 { // a proxy may have removed the length

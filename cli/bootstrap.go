@@ -10,15 +10,16 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
 	"github.com/flux-resourceset/flux-resourceset/charts"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/bootstrap"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/internal/resourceset"
+	"github.com/urfave/cli/v2"
 )
 
 // bootstrapper prints the manifests with which a cluster joins the fleet.
@@ -53,25 +54,25 @@ func (s bootstrapper) bootstrapCommand() *cli.Command {
 			&cli.BoolFlag{Name: "no-receipts", Usage: "the cluster sends no receipts for applied inputs"},
 			&cli.BoolFlag{Name: "values", Usage: "values for the chart instead of manifests"},
 		},
-		Action:      withArguments(func(c *cli.Context, operands []string) error { return s.bootstrap(c, operands[0]) }),
+		Action:      args.WithOperands(func(c *cli.Context, operands []string) error { return s.bootstrap(c, operands[0]) }),
 		Subcommands: []*cli.Command{s.ciCommand()},
 	}
 }
 
 func (s bootstrapper) bootstrap(c *cli.Context, cluster string) error {
-	conn, err := s.connect(c)
+	client, err := s.Connect(c)
 	if err != nil {
 		return err
 	}
 	via := bootstrap.Connection{
-		URL:    strings.TrimRight(cmp.Or(c.String("poll-url"), s.connection.settings.URL), "/"),
+		URL:    strings.TrimRight(cmp.Or(c.String("poll-url"), s.Connection.Settings.URL), "/"),
 		Secret: c.String("token-secret"), TLSSecret: c.String("tls-secret"), NoReceipts: c.Bool("no-receipts"),
 	}
 	if err := via.CheckURL(); err != nil {
 		return err
 	}
 	if !c.IsSet("poll-url") && via.Loopback() {
-		s.note("The cluster will poll %s, which is the cluster itself: set --poll-url to the URL by which it reaches the API.", via.URL)
+		s.Note("The cluster will poll %s, which is the cluster itself: set --poll-url to the URL by which it reaches the API.", via.URL)
 	}
 	if via.Secret == "" && (via.TLSSecret == "" || c.IsSet("token-file") || c.Bool("create-token")) {
 		return args.Errorf("--token-secret '' is for a client certificate: it needs --tls-secret and no token")
@@ -91,25 +92,25 @@ func (s bootstrapper) bootstrap(c *cli.Context, cluster string) error {
 			return err
 		}
 	}
-	doc, err := s.clusterOf(c, conn, cluster)
+	doc, err := s.clusterOf(c, client, cluster)
 	if err != nil {
 		return err
 	}
 	via.Name, via.DNS, via.Environment = doc.ClusterName, doc.ClusterDNS, doc.Environment
-	types, err := s.typesWithTemplate(c, conn)
+	types, err := s.typesWithTemplate(c, client)
 	if err != nil {
 		return err
 	}
 	if create {
-		if via.Token, err = s.pollToken(c, conn, doc.ID); err != nil {
+		if via.Token, err = s.pollToken(c, client, doc.ID); err != nil {
 			if !skipsToken(c, err) {
 				return err
 			}
-			s.note("No token was created: %s", errorText(err))
+			s.Note("No token was created: %s", conn.ErrorText(err))
 		}
 	}
 	if via.Token == "" && via.Secret != "" {
-		s.note("The poll token is expected in Secret %s/%s, key token.", resourceset.Namespace, via.Secret)
+		s.Note("The poll token is expected in Secret %s/%s, key token.", resourceset.Namespace, via.Secret)
 	}
 	if c.Bool("values") {
 		return s.printChartValues(c, via, types)
@@ -119,7 +120,7 @@ func (s bootstrapper) bootstrap(c *cli.Context, cluster string) error {
 		return err
 	}
 	for _, of := range types {
-		made, err := resourceset.ForType(charts.Manifests, namespaces.inputs.name, of.ID, charts.Receipt+of.Template)
+		made, err := resourceset.ForType(charts.Manifests, kinds.Namespaces.Inputs.Name, of.ID, charts.Receipt+of.Template)
 		if err != nil {
 			return err
 		}
@@ -153,12 +154,12 @@ func (s bootstrapper) printChartValues(c *cli.Context, via bootstrap.Connection,
 	if c.String("output") == "json" {
 		format = "json"
 	}
-	return s.printAs(c, format, render.Output{Document: values})
+	return s.PrintAs(c, format, render.Output{Document: values})
 }
 
 // typesWithTemplate returns the resource types that the cluster renders, and notes the others.
-func (s bootstrapper) typesWithTemplate(c *cli.Context, conn client) ([]api.ResourceType, error) {
-	types, err := s.typesOf(c.Context, conn)
+func (s bootstrapper) typesWithTemplate(c *cli.Context, client conn.Client) ([]api.ResourceType, error) {
+	types, err := s.typesOf(c.Context, client)
 	if err != nil {
 		return nil, err
 	}
@@ -170,7 +171,7 @@ func (s bootstrapper) typesWithTemplate(c *cli.Context, conn client) ([]api.Reso
 		return of.Template == ""
 	})
 	if len(without) > 0 {
-		s.note("The output has no manifests for the resource types without a template: %s. The cluster needs a provider and a ResourceSet for each.", args.ListOf(without))
+		s.Note("The output has no manifests for the resource types without a template: %s. The cluster needs a provider and a ResourceSet for each.", args.ListOf(without))
 	}
 	return types, nil
 }
@@ -200,25 +201,25 @@ func skipsToken(c *cli.Context, err error) bool {
 }
 
 // pollToken creates the token of a cluster.
-func (s bootstrapper) pollToken(c *cli.Context, conn client, cluster string) (string, error) {
-	a, err := tokenCommands(s).createToken(c, conn, map[string]any{
+func (s bootstrapper) pollToken(c *cli.Context, client conn.Client, cluster string) (string, error) {
+	a, err := tokenCommands(s).createToken(c, client, map[string]any{
 		"name": "poll-" + cluster, "role": "poll", "cluster_id": cluster, "description": "made by bootstrap",
 	})
 	if apiclient.ErrorCode(err) == "conflict" {
-		return "", withHint(err, fmt.Sprintf("create a new secret for that token: token rotate poll-%s -q | %s bootstrap %s --token-file -; or, if the Secret on the cluster has one, use --create-token=false", cluster, args.Program, cluster))
+		return "", conn.WithHint(err, fmt.Sprintf("create a new secret for that token: token rotate poll-%s -q | %s bootstrap %s --token-file -; or, if the Secret on the cluster has one, use --create-token=false", cluster, args.Program, cluster))
 	}
 	if err != nil {
 		return "", err
 	}
 	var issued api.IssuedToken
-	if err := a.decode(&issued); err != nil {
+	if err := a.Decode(&issued); err != nil {
 		return "", err
 	}
 	return issued.Token, nil
 }
 
 func (s bootstrapper) readToken(file string) (string, error) {
-	raw, err := s.environment().Input(file)
+	raw, err := s.Environment().Input(file)
 	if err != nil {
 		return "", err
 	}
@@ -230,11 +231,11 @@ func (s bootstrapper) readToken(file string) (string, error) {
 }
 
 // clusterOf finds a cluster by id, or by DNS name if the argument contains a dot.
-func (s bootstrapper) clusterOf(c *cli.Context, conn client, cluster string) (api.Cluster, error) {
+func (s bootstrapper) clusterOf(c *cli.Context, client conn.Client, cluster string) (api.Cluster, error) {
 	if !strings.Contains(cluster, ".") {
-		return receiveAs[api.Cluster](conn.GetCluster(c.Context, cluster, nil))
+		return conn.ReceiveAs[api.Cluster](client.GetCluster(c.Context, cluster, nil))
 	}
-	docs, err := receiveAs[[]api.Cluster](conn.ListClusters(c.Context, &api.ListClustersParams{}, query(url.Values{"cluster_dns": {cluster}})))
+	docs, err := conn.ReceiveAs[[]api.Cluster](client.ListClusters(c.Context, &api.ListClustersParams{}, conn.Query(url.Values{"cluster_dns": {cluster}})))
 	if err != nil {
 		return api.Cluster{}, err
 	}

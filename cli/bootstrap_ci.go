@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/change"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/urfave/cli/v2"
 )
@@ -54,7 +57,7 @@ func (s bootstrapper) ciCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "kind", Usage: "only documents of this `KIND` (default with --component: platform_component and rollout)"},
 			&cli.BoolFlag{Name: "create", Usage: "create the access documents"},
 		}, expiryFlags()),
-		Action: withArguments(func(c *cli.Context, _ []string) error { return s.bootstrapCI(c) }),
+		Action: args.WithOperands(func(c *cli.Context, _ []string) error { return s.bootstrapCI(c) }),
 	}
 }
 
@@ -67,22 +70,22 @@ func (s bootstrapper) bootstrapCI(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	conn, err := s.connect(c)
+	client, err := s.Connect(c)
 	if err != nil {
 		return err
 	}
-	p.url = strings.TrimRight(s.connection.settings.URL, "/")
+	p.url = strings.TrimRight(s.Connection.Settings.URL, "/")
 	if p.byName {
-		s.warn(fmt.Sprintf("the access documents select %s by name, which another owner can get later: add --repository-id and --owner-id, which %s prints", p.name, p.idCommand()))
+		s.Warn(fmt.Sprintf("the access documents select %s by name, which another owner can get later: add --repository-id and --owner-id, which %s prints", p.name, p.idCommand()))
 	}
-	s.note("%s", p.instructions(c.StringSlice("component")))
+	s.Note("%s", p.instructions(c.StringSlice("component")))
 	if c.Bool("create") {
 		for _, doc := range documents {
-			a, err := receive(accessDocuments.api.create(c.Context, conn, doc, writeEdits(c)...))
+			a, err := conn.Receive(kinds.Access.Calls.Create(c.Context, client, doc, change.WriteEdits(c)...))
 			if err != nil {
 				return err
 			}
-			if err := s.printChange(c, accessDocuments.output(a.body)); err != nil {
+			if err := s.PrintChange(c, kinds.Access.Output(a.Body)); err != nil {
 				return err
 			}
 		}
@@ -90,7 +93,7 @@ func (s bootstrapper) bootstrapCI(c *cli.Context) error {
 	}
 	if !c.IsSet("output") {
 		for _, doc := range documents {
-			if _, err := fmt.Fprintln(s.env.Stdout, accessCommandOf(doc)); err != nil {
+			if _, err := fmt.Fprintln(s.Env.Stdout, accessCommandOf(doc)); err != nil {
 				return err
 			}
 		}
@@ -98,9 +101,9 @@ func (s bootstrapper) bootstrapCI(c *cli.Context) error {
 	}
 	var names []string
 	for _, doc := range documents {
-		names = append(names, accessDocuments.name+"/"+fmt.Sprint(doc["id"]))
+		names = append(names, kinds.Access.Name+"/"+fmt.Sprint(doc["id"]))
 	}
-	return s.print(c, render.Output{
+	return s.Print(c, render.Output{
 		Document: documents, Names: func() ([]string, error) { return names, nil },
 		Text: func(bool) string {
 			var lines strings.Builder
@@ -207,7 +210,7 @@ func (p pipeline) accessDocuments(c *cli.Context) ([]map[string]any, error) {
 	changes, err := document(id, may)
 	on := map[string]any{}
 	if c.IsSet("component") {
-		on["components"], on["kinds"] = c.StringSlice("component"), []string{components.kind, rollouts.kind}
+		on["components"], on["kinds"] = c.StringSlice("component"), []string{kinds.Components.API, kinds.Rollouts.API}
 	}
 	if c.IsSet("kind") {
 		on["kinds"] = c.StringSlice("kind")
@@ -243,8 +246,8 @@ func accessCommandOf(doc map[string]any) string {
 	}
 	ids, _ := on["components"].([]string)
 	add("--component", ids...)
-	kinds, _ := on["kinds"].([]string)
-	add("--kind", kinds...)
+	all, _ := on["kinds"].([]string)
+	add("--kind", all...)
 	if at, expires := doc["expires_at"].(time.Time); expires {
 		add("--expires", render.Time(at))
 	}

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"sigs.k8s.io/yaml"
-
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/gen/rawclient"
 	"github.com/flux-resourceset/flux-resourceset/openapi"
+	"sigs.k8s.io/yaml"
 )
 
 // TestCallsInSpec: every request of every kind is an operation of the OpenAPI document, with its content type, below the path of the
@@ -47,9 +47,9 @@ func TestCallsInSpec(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := context.Background()
-	for _, n := range documentKinds(resourcesOfID("network-policies")) {
+	for _, n := range kinds.All(kinds.ResourcesOfID("network-policies")) {
 		requests = nil
-		k := n.api
+		k := n.Calls
 		results := func(rsp *http.Response, err error) {
 			t.Helper()
 			if err != nil {
@@ -57,19 +57,19 @@ func TestCallsInSpec(t *testing.T) {
 			}
 			_ = rsp.Body.Close()
 		}
-		results(k.list(ctx, c))
-		results(k.get(ctx, c, "a/b"))
-		results(k.history(ctx, c, "a/b"))
-		results(k.create(ctx, c, []byte("{}")))
+		results(k.List(ctx, c))
+		results(k.Get(ctx, c, "a/b"))
+		results(k.History(ctx, c, "a/b"))
+		results(k.Create(ctx, c, []byte("{}")))
 		for _, r := range requests {
 			path, based := strings.CutPrefix(r.URL.EscapedPath(), "/base")
 			content, ok := find(r.Method, path)
 			if !ok || !based {
-				t.Errorf("%s: the document has no %s %s", n.name, r.Method, path)
+				t.Errorf("%s: the document has no %s %s", n.Name, r.Method, path)
 			}
 			_, accepted := content[r.Header.Get("Content-Type")]
 			if accepted != (len(content) > 0) || accepted != (r.ContentLength > 0) {
-				t.Errorf("%s: %s %s is sent as %q with %d bytes", n.name, r.Method, path, r.Header.Get("Content-Type"), r.ContentLength)
+				t.Errorf("%s: %s %s is sent as %q with %d bytes", n.Name, r.Method, path, r.Header.Get("Content-Type"), r.ContentLength)
 			}
 		}
 	}

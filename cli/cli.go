@@ -7,23 +7,16 @@
 //   - Standard output is the result in one format. Notes, warnings, prompts and errors go to standard error.
 //   - A change that removes something is confirmed by a person at a terminal, or by a flag that names its size.
 //   - A lost response to a change is reported with the request id under which the history has it.
-//   - All commands of a kind follow from its descriptor, a documentKind. Kinds of resource types have the same commands.
+//   - All commands of a kind follow from its descriptor, a [kinds.Kind]. Kinds of resource types have the same commands.
 //
-// To read it from the beginning:
+// A file has the commands of one noun, and uses what is below: verbs.go with the commands that all kinds have, assign.go with
+// assignments, and the engine in internal/change, which makes changes of kinds (internal/kinds) over a connection (internal/conn).
+// Begin with cli.go, a run from the command line to the exit code, then read a noun such as clusters.go.
 //
-//  1. cli.go and session.go: a run, from the command line to the exit code; connection.go is the way to the server.
-//  2. kind.go, calls.go and verbs.go: kinds of documents, their requests and the commands that all of them have; fields.go reads flags.
-//     components.go, namespaces.go, rolebindings.go, resources.go, layers.go and clusters.go are the kinds.
-//  3. batch.go and confirm.go: a change, from operations through plan and confirmation to the request. targets.go selects clusters,
-//     assign.go assigns definitions, result_line.go prints the result.
-//  4. apply.go, apply_run.go, diff.go and export.go: files, with package manifests.
-//  5. plan.go and plan_render.go: plans, and their effect on Kubernetes objects with the renderer in render.go.
-//  6. output.go and errors.go: formats, errors and hints.
-//
-// Below it, internal/args parses and documents command lines, internal/config finds server and tokens, internal/input reads JSON and
-// YAML of users, internal/manifests files of documents, internal/bootstrap connects clusters to the API, internal/resourceset
-// renders ResourceSets, internal/planview and fleetview format plans and the fleet, internal/render writes formats and tables, and
-// internal/prompt, pager, editor and watch serve one purpose each.
+// Below them, internal/args parses and documents command lines, internal/config finds server and tokens, internal/input reads JSON and
+// YAML of users, internal/manifests files of documents, internal/bootstrap connects clusters to the API, internal/planview and fleetview
+// format plans and the fleet, internal/render writes formats and tables, and internal/prompt, pager, editor and watch serve one purpose
+// each.
 package cli
 
 import (
@@ -35,6 +28,9 @@ import (
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/change"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/urfave/cli/v2"
 )
 
@@ -54,20 +50,7 @@ const (
 )
 
 // Env is the environment of a run.
-type Env struct {
-	Stdin          io.Reader
-	Stdout, Stderr io.Writer
-	// Whether the streams are terminals. They select tables instead of JSON, prompts instead of errors, and colors.
-	StdinTerminal, StdoutTerminal, StderrTerminal bool
-	// Size returns the size of the terminal behind Stdout in characters; 0: unknown. Nil: unknown.
-	Size func() (columns, rows int)
-	// Getenv looks up an environment variable; empty when it is not set.
-	Getenv func(name string) string
-	// Version of the program.
-	Version string
-	// Now is the clock; nil: the system's.
-	Now func() time.Time
-}
+type Env = conn.Env
 
 // Run executes one command line, whose first element is the program's name, and returns the exit code: 0 success, 1 failure, 2 a
 // wrong command line. Commands that compare return 0 for no difference, 1 for a difference, 2 for a wrong command line and 3 for a
@@ -77,7 +60,7 @@ func Run(ctx context.Context, commandLine []string, env Env) int {
 		env.Now = time.Now
 	}
 	s := newSession(ctx, env)
-	s.program = args.NameOf(commandLine[0])
+	s.Program = args.NameOf(commandLine[0])
 	app := s.app()
 	words := commandLine[1:]
 	if len(words) > 0 && words[0] == "help" { // as in other programs
@@ -91,16 +74,16 @@ func Run(ctx context.Context, commandLine []string, env Env) int {
 		return exitOK
 	default:
 		err = app.RunContext(ctx, append([]string{args.Program}, line.Args...))
-		s.moreWarnings()
-		s.connection.saveSeenRevision()
+		s.MoreWarnings()
+		s.Connection.SaveSeenRevision()
 	}
 	switch {
 	case err == nil:
 		return exitOK
-	case errors.Is(err, errDiffers):
+	case errors.Is(err, change.ErrDiffers):
 		return exitDiffers
 	case ctx.Err() != nil:
-		s.reportInterrupted(err)
+		s.ReportInterrupted(err)
 		return exitInterrupted
 	}
 	s.reportError(err)
@@ -119,8 +102,8 @@ func Run(ctx context.Context, commandLine []string, env Env) int {
 // printUsage prints the help under the name by which the program was called.
 func (s *session) printUsage(app *cli.App, path []*cli.Command) {
 	var text strings.Builder
-	args.PrintUsage(&text, app, path, changeFlags())
-	_, _ = io.WriteString(s.env.Stdout, args.Renamed(text.String(), s.program))
+	args.PrintUsage(&text, app, path, change.ChangeFlags())
+	_, _ = io.WriteString(s.Env.Stdout, args.Renamed(text.String(), s.Program))
 }
 
 // app builds the command tree. All state is in s.
@@ -129,7 +112,7 @@ func (s *session) app() *cli.App {
 		Name:     args.Program,
 		HelpName: args.Program,
 		Usage:    "Show and change a fleet of clusters through the flux-resourceset API",
-		Version:  s.env.Version,
+		Version:  s.Env.Version,
 		Flags:    globalFlags(),
 		Commands: append(s.kindCommands(),
 			s.resourceTypeCommand(), s.resourceCommand(), s.layerCommand(), rolloutCommands{s}.rolloutCommand(), rolloutCommands{s}.strategyCommand(), rolloutCommands{s}.freezeCommand(), rolloutCommands{s}.unfreezeCommand(),
@@ -139,12 +122,12 @@ func (s *session) app() *cli.App {
 			bootstrapper{s}.bootstrapCommand(), renderer{s}.renderCommand(),
 			contexts{s}.configCommand(), s.completionCommand(), statusCommands{s}.versionCommand(), s.completeCommand(), s.docsCommand(),
 		),
-		Reader: s.env.Stdin, Writer: s.env.Stdout, ErrWriter: s.env.Stderr,
+		Reader: s.Env.Stdin, Writer: s.Env.Stdout, ErrWriter: s.Env.Stderr,
 		// A comma is data in `--set key=a,b`.
 		DisableSliceFlagSeparator: true,
 		ExitErrHandler:            func(*cli.Context, error) {},
 		Before: func(c *cli.Context) error {
-			s.quiet, s.verbose = c.Bool("quiet"), c.Bool("verbose")
+			s.Quiet, s.Verbose = c.Bool("quiet"), c.Bool("verbose")
 			return nil
 		},
 		Action: func(c *cli.Context) error {
@@ -170,9 +153,9 @@ func (s *session) app() *cli.App {
 // kindCommands returns the commands of clusters and of the definitions that they are assigned.
 func (s *session) kindCommands() []*cli.Command {
 	commands := []*cli.Command{clusterCommands{s}.clusterCommand()}
-	for _, n := range definitions() {
+	for _, n := range kinds.Definitions() {
 		var own []*cli.Command
-		if n.kind == components.kind {
+		if n.API == kinds.Components.API {
 			own = componentCommands{s}.commands()
 		}
 		commands = append(commands, kindCommands{s, n}.definitionCommand(own...))

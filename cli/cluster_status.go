@@ -11,7 +11,9 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/fleetview"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
@@ -48,7 +50,7 @@ func (s clusterCommands) statusCommand() *cli.Command {
 			if c.NArg() > 0 {
 				names = []string{"NAME"}
 			}
-			operands, err := arguments(c, names...)
+			operands, err := args.Operands(c, names...)
 			if err != nil {
 				return err
 			}
@@ -59,20 +61,20 @@ func (s clusterCommands) statusCommand() *cli.Command {
 					}
 				}
 			}
-			conn, err := s.connect(c)
+			client, err := s.Connect(c)
 			if err != nil {
 				return err
 			}
 			if len(operands) > 0 {
-				return s.printStatus(c, conn, operands[0])
+				return s.printStatus(c, client, operands[0])
 			}
-			return s.printFleetStatus(c, conn)
+			return s.printFleetStatus(c, client)
 		},
 	}
 }
 
-func (s clusterCommands) printStatus(c *cli.Context, conn client, id string) error {
-	a, err := receive(conn.GetClusterStatus(c.Context, id, nil))
+func (s clusterCommands) printStatus(c *cli.Context, client conn.Client, id string) error {
+	a, err := conn.Receive(client.GetClusterStatus(c.Context, id, nil))
 	if err != nil {
 		return err
 	}
@@ -80,38 +82,38 @@ func (s clusterCommands) printStatus(c *cli.Context, conn client, id string) err
 		api.ClusterStatus
 		Inputs []json.RawMessage `json:"inputs"`
 	}
-	if err := a.decode(&known); err != nil {
+	if err := a.Decode(&known); err != nil {
 		return err
 	}
 	if known.DeletedAt != nil {
-		s.note("%s", fleetview.Decommission(&known.ClusterStatus))
+		s.Note("%s", fleetview.Decommission(&known.ClusterStatus))
 	} else {
 		seen := "has never polled"
 		if known.SeenAt != nil {
 			seen = "last polled at " + render.TimeOr(known.SeenAt, "-")
 		}
-		s.note("%s is %s, and %s. Inputs: %s.", id, cmp.Or(strings.Join(known.States, " and "), known.State), seen, cmp.Or(fleetview.Counts(known.Counts), "none"))
+		s.Note("%s is %s, and %s. Inputs: %s.", id, cmp.Or(strings.Join(known.States, " and "), known.State), seen, cmp.Or(fleetview.Counts(known.Counts), "none"))
 	}
 	if known.SharedTokenAt != nil {
-		s.note("Its last poll with a token that is not its own was at %s.", render.TimeOr(known.SharedTokenAt, "-"))
+		s.Note("Its last poll with a token that is not its own was at %s.", render.TimeOr(known.SharedTokenAt, "-"))
 	}
 	for _, e := range known.Events {
 		if e.Severity == "error" {
-			s.note("%s at %s: %s", e.Object, render.Time(e.At), fleetview.FailureText(&e))
+			s.Note("%s at %s: %s", e.Object, render.Time(e.At), fleetview.FailureText(&e))
 		}
 	}
-	return s.print(c, documentKind{name: "input", view: fleetview.Inputs}.outputOf(a.body, known.Inputs...))
+	return s.Print(c, kinds.Kind{Name: "input", View: fleetview.Inputs}.OutputOf(a.Body, known.Inputs...))
 }
 
-func (s clusterCommands) printFleetStatus(c *cli.Context, conn client) error {
+func (s clusterCommands) printFleetStatus(c *cli.Context, client conn.Client) error {
 	limit, err := limitOf(c)
 	if err != nil {
 		return err
 	}
 	if limit == 0 {
-		limit = maxPage
+		limit = conn.MaxPage
 	}
-	filter := url.Values{"limit": {strconv.Itoa(min(limit, maxPage))}}
+	filter := url.Values{"limit": {strconv.Itoa(min(limit, conn.MaxPage))}}
 	for _, name := range statusFilters {
 		if c.IsSet(name) {
 			filter.Set(strings.ReplaceAll(name, "-", "_"), c.String(name))
@@ -123,7 +125,7 @@ func (s clusterCommands) printFleetStatus(c *cli.Context, conn client) error {
 		}
 		filter.Set("group", group)
 	}
-	a, err := receive(conn.GetStatus(c.Context, nil, query(filter)))
+	a, err := conn.Receive(client.GetStatus(c.Context, nil, conn.Query(filter)))
 	if err != nil {
 		return err
 	}
@@ -132,7 +134,7 @@ func (s clusterCommands) printFleetStatus(c *cli.Context, conn client) error {
 		Clusters []json.RawMessage `json:"clusters"`
 		Causes   []json.RawMessage `json:"causes"`
 	}
-	if err := a.decode(&known); err != nil {
+	if err := a.Decode(&known); err != nil {
 		return err
 	}
 	summaries := make([]api.ClusterSummary, len(known.Clusters))
@@ -141,25 +143,25 @@ func (s clusterCommands) printFleetStatus(c *cli.Context, conn client) error {
 			return fmt.Errorf("unexpected response of the server: %w", err)
 		}
 	}
-	s.note("%s: %s", summarize.Count(known.Total, "cluster"), cmp.Or(fleetview.Counts(known.Counts), "nothing is known"))
-	if shown := max(len(known.Clusters), len(known.Causes)); a.total > shown {
-		s.note("Showing %d of %d.", shown, a.total)
+	s.Note("%s: %s", summarize.Count(known.Total, "cluster"), cmp.Or(fleetview.Counts(known.Counts), "nothing is known"))
+	if shown := max(len(known.Clusters), len(known.Causes)); a.Total > shown {
+		s.Note("Showing %d of %d.", shown, a.Total)
 	}
 	if known.SharedTokens > 0 {
-		s.note("%s polled with a token that is not their own within an hour: cluster status --shared-token.", summarize.Count(known.SharedTokens, "cluster"))
+		s.Note("%s polled with a token that is not their own within an hour: cluster status --shared-token.", summarize.Count(known.SharedTokens, "cluster"))
 	}
 	if known.AllSilentSince != nil && !slices.ContainsFunc([]string{"selector", "component", "changed-in"}, c.IsSet) {
-		s.note("All clusters are silent: the last poll was at %s. Check the address of this service that they poll: its DNS name, certificate, load balancer and network policies.",
+		s.Note("All clusters are silent: the last poll was at %s. Check the address of this service that they poll: its DNS name, certificate, load balancer and network policies.",
 			render.TimeOr(known.AllSilentSince, "-"))
 	}
 	if c.String("group") != "" {
-		return s.print(c, documentKind{name: "cause", view: fleetview.Causes}.outputOf(a.body, known.Causes...))
+		return s.Print(c, kinds.Kind{Name: "cause", View: fleetview.Causes}.OutputOf(a.Body, known.Causes...))
 	}
 	shown := fleetview.ClusterStates
 	if slices.ContainsFunc(summaries, func(c api.ClusterSummary) bool { return c.Failure != nil }) {
 		shown = fleetview.FailedClusters
 	}
-	return s.print(c, documentKind{name: clusters.name, view: shown}.outputOf(a.body, known.Clusters...))
+	return s.Print(c, kinds.Kind{Name: kinds.Clusters.Name, View: shown}.OutputOf(a.Body, known.Clusters...))
 }
 
 func (s componentCommands) statusCommand() *cli.Command {
@@ -169,10 +171,10 @@ func (s componentCommands) statusCommand() *cli.Command {
 		Action: func(c *cli.Context) error {
 			return s.printEntries(c, entries{
 				view: fleetview.Versions, field: "versions", names: func(id string, _ []json.RawMessage) ([]string, error) {
-					return []string{components.name + "/" + id}, nil
+					return []string{kinds.Components.Name + "/" + id}, nil
 				},
-				ask: func(conn client, id string) (*http.Response, error) {
-					return conn.GetPlatformComponentStatus(c.Context, id, nil)
+				ask: func(client conn.Client, id string) (*http.Response, error) {
+					return client.GetPlatformComponentStatus(c.Context, id, nil)
 				},
 			})
 		},

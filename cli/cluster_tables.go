@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
@@ -18,8 +20,8 @@ import (
 // Columns of clusters that are no fields of their documents: inherited entries, and the state.
 
 // effectiveCluster returns a cluster with the entries of its layers.
-func (s *session) effectiveCluster(c *cli.Context, conn client, id string) (answer, error) {
-	return receive(conn.GetCluster(c.Context, id, nil, query(url.Values{"view": {"effective"}})))
+func (s *session) effectiveCluster(c *cli.Context, client conn.Client, id string) (conn.Answer, error) {
+	return conn.Receive(client.GetCluster(c.Context, id, nil, conn.Query(url.Values{"view": {"effective"}})))
 }
 
 // effectiveTables returns a function that makes the table of clusters with their inherited entries. The function requests them only
@@ -41,7 +43,7 @@ func effectiveTables(c *cli.Context, docs []json.RawMessage, effective func() (m
 // effectiveTable returns the table of clusters with counts as OWN+INHERITED where layers add entries, and with the layers for -o
 // wide. has is the effective clusters by id; nil: the fleet has no layers.
 func effectiveTable(docs []json.RawMessage, has map[string]json.RawMessage) (render.Table, error) {
-	t, err := clusters.view.Table(docs...)
+	t, err := kinds.Clusters.View.Table(docs...)
 	if err != nil || has == nil {
 		return t, err
 	}
@@ -55,12 +57,12 @@ func effectiveTable(docs []json.RawMessage, has map[string]json.RawMessage) (ren
 		if err := json.Unmarshal(all, &doc); err != nil {
 			return t, err
 		}
-		for _, n := range definitions() {
+		for _, n := range kinds.Definitions() {
 			inherited, err := inheritedCount(n, own, all)
 			if err != nil {
 				return t, err
 			}
-			if column := slices.Index(t.Header, strings.ToUpper(n.name)+"S"); inherited > 0 && column >= 0 {
+			if column := slices.Index(t.Header, strings.ToUpper(n.Name)+"S"); inherited > 0 && column >= 0 {
 				t.Rows[i][column] += fmt.Sprintf("+%d", inherited)
 			}
 		}
@@ -72,43 +74,43 @@ func effectiveTable(docs []json.RawMessage, has map[string]json.RawMessage) (ren
 
 // effectiveClusters reads effective clusters one by one, by id.
 func (s *session) effectiveClusters(c *cli.Context, docs []json.RawMessage) (map[string]json.RawMessage, error) {
-	conn, err := s.connection.client(c)
+	client, err := s.Connection.Client(c)
 	if err != nil {
 		return nil, err
 	}
 	out := make(map[string]json.RawMessage, len(docs))
 	for _, doc := range docs {
-		id, err := documentID(doc)
+		id, err := kinds.DocumentID(doc)
 		if err != nil {
 			return nil, err
 		}
-		has, err := s.effectiveCluster(c, conn, id)
+		has, err := s.effectiveCluster(c, client, id)
 		if err != nil {
 			return nil, err
 		}
-		out[id] = has.body
+		out[id] = has.Body
 	}
 	return out, nil
 }
 
 // effectiveList reads a list of effective clusters, by id. Without layers it is nil, because the list would equal the documents.
-func (s *session) effectiveList(c *cli.Context, limit int, page func(e ...edit) (*http.Response, error)) (map[string]json.RawMessage, error) {
-	conn, err := s.connection.client(c)
+func (s *session) effectiveList(c *cli.Context, limit int, page func(e ...conn.Edit) (*http.Response, error)) (map[string]json.RawMessage, error) {
+	client, err := s.Connection.Client(c)
 	if err != nil {
 		return nil, err
 	}
-	if layered, err := s.hasLayers(c.Context, conn); err != nil || !layered {
+	if layered, err := s.hasLayers(c.Context, client); err != nil || !layered {
 		return nil, err
 	}
-	docs, _, err := readPages(limit, 0, func(e ...edit) (*http.Response, error) {
-		return page(append(e, query(url.Values{"view": {"effective"}}))...)
+	docs, _, err := conn.ReadPages(limit, 0, func(e ...conn.Edit) (*http.Response, error) {
+		return page(append(e, conn.Query(url.Values{"view": {"effective"}}))...)
 	})
 	if err != nil {
 		return nil, err
 	}
 	out := make(map[string]json.RawMessage, len(docs))
 	for _, doc := range docs {
-		id, err := documentID(doc)
+		id, err := kinds.DocumentID(doc)
 		if err != nil {
 			return nil, err
 		}
@@ -118,18 +120,18 @@ func (s *session) effectiveList(c *cli.Context, limit int, page func(e ...edit) 
 }
 
 // inheritedCount returns the number of entries in a list of an effective cluster that its document does not have.
-func inheritedCount(n documentKind, own, has json.RawMessage) (int, error) {
-	says, err := n.entries(own)
+func inheritedCount(n kinds.Kind, own, has json.RawMessage) (int, error) {
+	says, err := n.Entries(own)
 	if err != nil {
 		return 0, err
 	}
-	entries, err := n.entries(has)
+	entries, err := n.Entries(has)
 	return len(entries) - len(says), err
 }
 
 // addStateColumns adds the state of each cluster to a table that begins with their ids. When the server is busy, the
 // list is shown without it.
-func addStateColumns(c *cli.Context, s *session, conn client, tables func() ([]render.Table, error)) func() ([]render.Table, error) {
+func addStateColumns(c *cli.Context, s *session, client conn.Client, tables func() ([]render.Table, error)) func() ([]render.Table, error) {
 	return func() ([]render.Table, error) {
 		out, err := tables()
 		if err != nil || len(out) != 1 {
@@ -140,12 +142,12 @@ func addStateColumns(c *cli.Context, s *session, conn client, tables func() ([]r
 			return out, nil
 		}
 		var known api.FleetStatus
-		a, err := receive(conn.GetStatus(c.Context, nil, statusFilter(c, out[0].Rows), query(url.Values{"limit": {strconv.Itoa(maxPage)}})))
+		a, err := conn.Receive(client.GetStatus(c.Context, nil, statusFilter(c, out[0].Rows), conn.Query(url.Values{"limit": {strconv.Itoa(conn.MaxPage)}})))
 		if err == nil {
-			err = a.decode(&known)
+			err = a.Decode(&known)
 		}
 		if err != nil {
-			s.note("STATE and SEEN are left out: %s", errorText(err))
+			s.Note("STATE and SEEN are left out: %s", conn.ErrorText(err))
 			return out, nil
 		}
 		of := map[string]api.ClusterSummary{}
@@ -170,7 +172,7 @@ const (
 
 // statusFilter selects the clusters in the rows of a list: by id, or with the list's own filters if there are too many. The filter
 // by component is left out: it would select the status of that component.
-func statusFilter(c *cli.Context, rows [][]string) edit {
+func statusFilter(c *cli.Context, rows [][]string) conn.Edit {
 	ids := make([]string, len(rows))
 	long := false
 	for i, row := range rows {
@@ -178,19 +180,19 @@ func statusFilter(c *cli.Context, rows [][]string) edit {
 		long = long || len(row[0]) > maxLabelValue
 	}
 	if selector := "id in (" + strings.Join(ids, ",") + ")"; !long && len(selector) <= maxSelector {
-		return query(url.Values{"selector": {selector}})
+		return conn.Query(url.Values{"selector": {selector}})
 	}
-	var those []filter
-	for _, f := range clusterFilters() {
-		if f.param == "environment" || f.param == "selector" {
+	var those []kinds.Filter
+	for _, f := range kinds.ClusterFilters() {
+		if f.Param == "environment" || f.Param == "selector" {
 			those = append(those, f)
 		}
 	}
-	return filterEdit(c, those)
+	return kinds.FilterEdit(c, those)
 }
 
 // hasLayers reports whether the fleet has layers.
-func (s *session) hasLayers(ctx context.Context, conn client) (bool, error) {
-	docs, err := receiveAs[[]json.RawMessage](layers.api.list(ctx, conn, query(url.Values{"limit": {"1"}})))
+func (s *session) hasLayers(ctx context.Context, client conn.Client) (bool, error) {
+	docs, err := conn.ReceiveAs[[]json.RawMessage](kinds.Layers.Calls.List(ctx, client, conn.Query(url.Values{"limit": {"1"}})))
 	return len(docs) > 0, err
 }

@@ -54,7 +54,7 @@ func (s *session) noteAbsentLabels(c *cli.Context, plural string, docs []json.Ra
 	}
 	for _, name := range names {
 		if !present[name] {
-			s.note("Note: none of the %s listed has the label %q.", plural, name)
+			s.Note("Note: none of the %s listed has the label %q.", plural, name)
 		}
 	}
 	return nil

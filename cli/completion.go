@@ -11,7 +11,9 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/fleetview"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
@@ -28,12 +30,12 @@ func (s *session) completionCommand() *cli.Command {
 	for _, shell := range args.Shells {
 		cmd.Subcommands = append(cmd.Subcommands, &cli.Command{
 			Name: shell, Usage: "The script for " + shell, Description: "Put this into the shell's start-up file:\n\n    " + install[shell],
-			Action: withArguments(func(c *cli.Context, _ []string) error {
+			Action: args.WithOperands(func(c *cli.Context, _ []string) error {
 				script, err := args.Script(shell)
 				if err != nil {
 					return err
 				}
-				_, err = s.env.Stdout.Write(script)
+				_, err = s.Env.Stdout.Write(script)
 				return err
 			}),
 		})
@@ -52,7 +54,7 @@ func (s *session) completeCommand() *cli.Command {
 				words = []string{""}
 			}
 			for _, candidate := range args.Complete(s.root, words, &completer{session: s, c: c}) {
-				_, _ = fmt.Fprintln(s.env.Stdout, candidate)
+				_, _ = fmt.Fprintln(s.Env.Stdout, candidate)
 			}
 			return nil
 		},
@@ -81,7 +83,7 @@ func (s *completer) Set(flag cli.Flag, value string) {
 
 // Beside applies another flag of the command.
 func (s *completer) Beside(flag cli.Flag, value string) {
-	if flag.Names()[0] == components.name {
+	if flag.Names()[0] == kinds.Components.Name {
 		s.about = value
 	}
 }
@@ -105,7 +107,7 @@ func (s *completer) Flag(flag cli.Flag, path []*cli.Command) []string {
 	case "deletion-policy":
 		return []string{"delete", "orphan"}
 	case "kind":
-		return kindNames()
+		return kinds.Names()
 	case "role":
 		if len(path) > 0 && path[0].Name == "token" {
 			return tokenRoles
@@ -113,7 +115,7 @@ func (s *completer) Flag(flag cli.Flag, path []*cli.Command) []string {
 		return nil
 	case "type":
 		if len(path) > 0 && slices.Contains([]string{"inputs", "render"}, path[0].Name) {
-			return append(inputTypeNames(), s.typeNames()...)
+			return append(kinds.InputTypeNames(), s.typeNames()...)
 		}
 		return []string{"helm", "kustomize"}
 	case "set", "set-json", "override", "override-json":
@@ -122,7 +124,7 @@ func (s *completer) Flag(flag cli.Flag, path []*cli.Command) []string {
 		}
 		return nil
 	case "depends-on":
-		return s.idsOf(components)
+		return s.idsOf(kinds.Components)
 	case "component-version", "oci-tag":
 		return s.desiredVersions(flag.Names()[0])
 	case "state":
@@ -132,19 +134,19 @@ func (s *completer) Flag(flag cli.Flag, path []*cli.Command) []string {
 	case "label-columns":
 		return s.labelKeys("")
 	case "label":
-		if len(path) > 0 && path[0].Name == clusters.name {
+		if len(path) > 0 && path[0].Name == kinds.Clusters.Name {
 			return s.labelKeys("=")
 		}
 		return nil
 	case "revision", "changed-in", "revert":
 		return s.revisions()
 	case "override-freeze":
-		return s.idsOf(freezes)
+		return s.idsOf(kinds.Freezes)
 	case "stage":
 		return s.concernedStage(path)
 	case "rollout":
 		if len(path) > 0 && slices.Contains([]string{"apply", "wait"}, path[0].Name) { // elsewhere it is the name of a new one
-			return s.idsOf(rollouts)
+			return s.idsOf(kinds.Rollouts)
 		}
 		return nil
 	}
@@ -165,39 +167,39 @@ func (s *completer) Argument(path []*cli.Command, index int) []string {
 	case leaf.Name == "can-i" && index == 0:
 		return slices.Concat(readVerbs, changeVerbs, rightNames, []string{"poll"})
 	case leaf.Name == "can-i":
-		return append(kindCommandNames(), tokens.name, accessDocuments.name, webhookDocuments.name)
+		return append(kindCommandNames(), kinds.Tokens.Name, kinds.Access.Name, kinds.Webhooks.Name)
 	case leaf.Name == "wait":
-		return s.idsOf(clusters)
+		return s.idsOf(kinds.Clusters)
 	case leaf.Name == "unfreeze":
-		return s.idsOf(freezes)
+		return s.idsOf(kinds.Freezes)
 	case leaf.Name == "label" && index > 0:
 		return s.labelKeys("=")
 	case leaf.Name == "label":
-		return s.idsOf(clusters)
+		return s.idsOf(kinds.Clusters)
 	case placeholders[0] == "CLUSTER" && index == 0:
-		return s.idsOf(clusters)
+		return s.idsOf(kinds.Clusters)
 	case leaf.Name == "patch-component" && index == 1:
-		return s.idsOf(components)
+		return s.idsOf(kinds.Components)
 	case len(leaf.Subcommands) > 0:
 		return s.typeNames()
 	case path[0].Name == "config" && index == 0:
 		return s.contextNames()
 	case index > 0 && placeholders[0] != "NAME...":
 		return nil
-	case path[0].Name == tokens.name && leaf.Name != "create":
+	case path[0].Name == kinds.Tokens.Name && leaf.Name != "create":
 		return s.tokenNames()
 	}
 	switch {
 	case leaf.Name == "create":
 		return nil
 	case s.resourceType != "":
-		return s.idsOf(resourcesOfID(s.resourceType))
+		return s.idsOf(kinds.ResourcesOfID(s.resourceType))
 	}
 	return s.idsOfKindName(path[0].Name)
 }
 
 func (s *completer) contextNames() []string {
-	file, err := s.environment().Load(s.c)
+	file, err := s.Environment().Load(s.c)
 	if err != nil {
 		return nil
 	}
@@ -210,8 +212,8 @@ func (s *completer) contextNames() []string {
 
 // idsOfKindName returns the ids of the documents of a kind, by the kind's name.
 func (s *completer) idsOfKindName(name string) []string {
-	for _, n := range append(documentKinds(), rollouts) {
-		if n.name == name {
+	for _, n := range append(kinds.All(), kinds.Rollouts) {
+		if n.Name == name {
 			return s.idsOf(n)
 		}
 	}
@@ -220,11 +222,13 @@ func (s *completer) idsOfKindName(name string) []string {
 
 // concernedStage returns the stage that an action on the rollout in the command line would concern.
 func (s *completer) concernedStage(path []*cli.Command) []string {
-	if len(path) < 2 || path[0].Name != rollouts.name || s.word == "" {
+	if len(path) < 2 || path[0].Name != kinds.Rollouts.Name || s.word == "" {
 		return nil
 	}
 	var known api.Rollout
-	s.request(&known, func(ctx context.Context, c client) (*http.Response, error) { return rollouts.api.get(ctx, c, s.word) })
+	s.request(&known, func(ctx context.Context, c conn.Client) (*http.Response, error) {
+		return kinds.Rollouts.Calls.Get(ctx, c, s.word)
+	})
 	at := known.Started
 	if path[1].Name == "back" {
 		at--
@@ -237,8 +241,8 @@ func (s *completer) concernedStage(path []*cli.Command) []string {
 
 func kindCommandNames() []string {
 	var names []string
-	for _, n := range documentKinds() {
-		names = append(names, n.name)
+	for _, n := range kinds.All() {
+		names = append(names, n.Name)
 	}
 	return names
 }
@@ -253,26 +257,26 @@ type namedDocument struct {
 }
 
 // list requests a list; on an error there are no candidates.
-func (s *completer) list(list func(ctx context.Context, c client, e ...edit) (*http.Response, error), e ...edit) []namedDocument {
+func (s *completer) list(list func(ctx context.Context, c conn.Client, e ...conn.Edit) (*http.Response, error), e ...conn.Edit) []namedDocument {
 	var docs []namedDocument
-	s.request(&docs, func(ctx context.Context, c client) (*http.Response, error) { return list(ctx, c, e...) })
+	s.request(&docs, func(ctx context.Context, c conn.Client) (*http.Response, error) { return list(ctx, c, e...) })
 	return docs
 }
 
 // request sends a request with a timeout short enough for completion.
-func (s *completer) request(out any, ask func(ctx context.Context, c client) (*http.Response, error)) {
-	s.quiet = true
-	conn, err := s.connection.client(s.c)
+func (s *completer) request(out any, ask func(ctx context.Context, c conn.Client) (*http.Response, error)) {
+	s.Quiet = true
+	client, err := s.Connection.Client(s.c)
 	if err != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(s.c.Context, completionTime)
 	defer cancel()
-	a, err := receive(ask(ctx, conn))
+	a, err := conn.Receive(ask(ctx, client))
 	if err != nil {
 		return
 	}
-	_ = a.decode(out) // an unexpected response yields no candidates
+	_ = a.Decode(out) // an unexpected response yields no candidates
 }
 
 // desiredVersions returns the desired versions, or tags, of the component in the command line.
@@ -281,7 +285,7 @@ func (s *completer) desiredVersions(what string) []string {
 		return nil
 	}
 	var known api.ComponentStatus
-	s.request(&known, func(ctx context.Context, c client) (*http.Response, error) {
+	s.request(&known, func(ctx context.Context, c conn.Client) (*http.Response, error) {
 		return c.GetPlatformComponentStatus(ctx, s.about, nil)
 	})
 	there := map[string]bool{}
@@ -291,8 +295,8 @@ func (s *completer) desiredVersions(what string) []string {
 	return render.SortedKeys(there)
 }
 
-func (s *completer) idsOf(n documentKind) []string {
-	docs := s.list(n.api.list)
+func (s *completer) idsOf(n kinds.Kind) []string {
+	docs := s.list(n.Calls.List)
 	ids := make([]string, len(docs))
 	for i, doc := range docs {
 		ids[i] = doc.ID
@@ -301,7 +305,7 @@ func (s *completer) idsOf(n documentKind) []string {
 }
 
 func (s *completer) tokenNames() []string {
-	docs := s.list(tokens.api.list)
+	docs := s.list(kinds.Tokens.Calls.List)
 	names := make([]string, len(docs))
 	for i, doc := range docs {
 		names[i] = doc.Name
@@ -312,7 +316,7 @@ func (s *completer) tokenNames() []string {
 // environments returns the environments of clusters.
 func (s *completer) environments() []string {
 	there := map[string]bool{}
-	for _, doc := range s.list(clusters.api.list) {
+	for _, doc := range s.list(kinds.Clusters.Calls.List) {
 		there[doc.Environment] = true
 	}
 	return render.SortedKeys(there)
@@ -321,7 +325,7 @@ func (s *completer) environments() []string {
 // labelKeys returns the label keys of clusters.
 func (s *completer) labelKeys(end string) []string {
 	there := map[string]bool{}
-	for _, doc := range s.list(clusters.api.list) {
+	for _, doc := range s.list(kinds.Clusters.Calls.List) {
 		for key := range doc.Labels {
 			there[key+end] = true
 		}
@@ -331,7 +335,7 @@ func (s *completer) labelKeys(end string) []string {
 
 // revisions returns the latest revisions, newest first.
 func (s *completer) revisions() []string {
-	docs := s.list(revisionCalls.list, query(url.Values{"limit": {"20"}}))
+	docs := s.list(conn.RevisionCalls.List, conn.Query(url.Values{"limit": {"20"}}))
 	numbers := make([]string, len(docs))
 	for i, doc := range docs {
 		numbers[i] = strconv.FormatInt(doc.Revision, 10)

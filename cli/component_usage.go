@@ -5,7 +5,9 @@ import (
 	"net/http"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/fleetview"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/urfave/cli/v2"
 )
@@ -21,8 +23,8 @@ func (s componentCommands) usageCommand() *cli.Command {
 		Action: func(c *cli.Context) error {
 			return s.printEntries(c, entries{
 				view: fleetview.Usage, field: "variants", names: func(_ string, variants []json.RawMessage) ([]string, error) { return fleetview.UsageNames(variants) },
-				ask: func(conn client, id string) (*http.Response, error) {
-					return conn.GetPlatformComponentUsage(c.Context, id, nil)
+				ask: func(client conn.Client, id string) (*http.Response, error) {
+					return client.GetPlatformComponentUsage(c.Context, id, nil)
 				},
 			})
 		},
@@ -33,35 +35,35 @@ func (s componentCommands) usageCommand() *cli.Command {
 type entries struct {
 	view  render.View
 	field string // name of the list
-	ask   func(conn client, id string) (*http.Response, error)
+	ask   func(client conn.Client, id string) (*http.Response, error)
 	names func(id string, list []json.RawMessage) ([]string, error) // for -o name
 }
 
 // printEntries requests and prints such a document for the component in the command line.
 func (s componentCommands) printEntries(c *cli.Context, e entries) error {
-	operands, err := arguments(c, "NAME")
+	operands, err := args.Operands(c, "NAME")
 	if err != nil {
 		return err
 	}
-	conn, err := s.connect(c)
+	client, err := s.Connect(c)
 	if err != nil {
 		return err
 	}
-	a, err := receive(e.ask(conn, operands[0]))
+	a, err := conn.Receive(e.ask(client, operands[0]))
 	if err != nil {
 		return err
 	}
 	var document map[string]json.RawMessage
-	if err := a.decode(&document); err != nil {
+	if err := a.Decode(&document); err != nil {
 		return err
 	}
 	var list []json.RawMessage
 	if raw, ok := document[e.field]; ok {
-		if err := (answer{body: raw}).decode(&list); err != nil {
+		if err := (conn.Answer{Body: raw}).Decode(&list); err != nil {
 			return err
 		}
 	}
-	out := documentKind{view: e.view}.outputOf(a.body, list...)
+	out := kinds.Kind{View: e.view}.OutputOf(a.Body, list...)
 	out.Names = func() ([]string, error) { return e.names(operands[0], list) }
-	return s.print(c, out)
+	return s.Print(c, out)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/config"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/urfave/cli/v2"
 )
@@ -84,24 +85,24 @@ func (s contexts) setContextCommand() *cli.Command {
 
 // changing returns an action that changes the file: it takes the arguments, stores the file that change changed, and prints
 // the note that change returns.
-func (s contexts) changing(change func(c *cli.Context, file *config.File, names []string) (note string, err error), operands ...string) cli.ActionFunc {
+func (s contexts) changing(changed func(c *cli.Context, file *config.File, names []string) (note string, err error), operands ...string) cli.ActionFunc {
 	return func(c *cli.Context) error {
-		names, err := arguments(c, operands...)
+		names, err := args.Operands(c, operands...)
 		if err != nil {
 			return err
 		}
-		file, err := s.environment().Load(c)
+		file, err := s.Environment().Load(c)
 		if err != nil {
 			return err
 		}
-		note, err := change(c, file, names)
+		note, err := changed(c, file, names)
 		if err != nil {
 			return err
 		}
-		if err := s.environment().Save(c, file); err != nil {
+		if err := s.Environment().Save(c, file); err != nil {
 			return err
 		}
-		s.note("%s", note)
+		s.Note("%s", note)
 		return nil
 	}
 }
@@ -169,21 +170,21 @@ func (s contexts) useContext(_ *cli.Context, file *config.File, names []string) 
 }
 
 func unknownContext(name string) error {
-	return withHint(fmt.Errorf("there is no context %q", name), "config get-contexts lists them.")
+	return conn.WithHint(fmt.Errorf("there is no context %q", name), "config get-contexts lists them.")
 }
 
 func (s contexts) currentContext(c *cli.Context) error {
-	if _, err := arguments(c); err != nil {
+	if _, err := args.Operands(c); err != nil {
 		return err
 	}
-	file, err := s.environment().Load(c)
+	file, err := s.Environment().Load(c)
 	if err != nil {
 		return err
 	}
 	if file.CurrentContext == "" {
-		return withHint(errors.New("there is no current context"), "choose one with: config use-context NAME")
+		return conn.WithHint(errors.New("there is no current context"), "choose one with: config use-context NAME")
 	}
-	_, err = fmt.Fprintln(s.env.Stdout, file.CurrentContext)
+	_, err = fmt.Fprintln(s.Env.Stdout, file.CurrentContext)
 	return err
 }
 
@@ -209,19 +210,19 @@ func (s contexts) deleteContext(_ *cli.Context, file *config.File, names []strin
 	file.Contexts = slices.DeleteFunc(file.Contexts, func(f config.Context) bool { return f.Name == names[0] })
 	if file.CurrentContext == names[0] {
 		file.CurrentContext = ""
-		s.note("There is no current context now; choose one with: config use-context NAME")
+		s.Note("There is no current context now; choose one with: config use-context NAME")
 	}
 	return fmt.Sprintf("Context %q is deleted.", names[0]), nil
 }
 
 func (s contexts) getContexts(c *cli.Context) error {
-	if _, err := arguments(c); err != nil {
+	if _, err := args.Operands(c); err != nil {
 		return err
 	}
-	if err := s.checkOutput(c); err != nil {
+	if err := s.CheckOutput(c); err != nil {
 		return err
 	}
-	file, err := s.environment().Load(c)
+	file, err := s.Environment().Load(c)
 	if err != nil {
 		return err
 	}
@@ -234,7 +235,7 @@ func (s contexts) getContexts(c *cli.Context) error {
 	for _, f := range file.Contexts {
 		list = append(list, shown{f.Name, f.Name == file.CurrentContext, f.APIURL})
 	}
-	return s.print(c, render.Output{
+	return s.Print(c, render.Output{
 		Document: list,
 		Tables: func() ([]render.Table, error) {
 			t := render.Table{Header: []string{"CURRENT", "NAME", "API URL"}}
@@ -259,21 +260,21 @@ func (s contexts) getContexts(c *cli.Context) error {
 
 // viewConfig prints the file's contexts and the effective settings. At a terminal it prints YAML, like the file.
 func (s contexts) viewConfig(c *cli.Context) error {
-	if _, err := arguments(c); err != nil {
+	if _, err := args.Operands(c); err != nil {
 		return err
 	}
-	if err := s.checkOutput(c); err != nil {
+	if err := s.CheckOutput(c); err != nil {
 		return err
 	}
-	file, err := s.environment().Load(c)
+	file, err := s.Environment().Load(c)
 	if err != nil {
 		return err
 	}
-	path, err := s.environment().Path(c)
+	path, err := s.Environment().Path(c)
 	if err != nil {
 		return err
 	}
-	set, err := s.environment().Resolve(c)
+	set, err := s.Environment().Resolve(c)
 	if err != nil {
 		return err
 	}
@@ -295,12 +296,12 @@ func (s contexts) viewConfig(c *cli.Context) error {
 	if view.Contexts == nil {
 		view.Contexts = []config.Context{}
 	}
-	format, err := s.format(c)
+	format, err := s.Format(c)
 	if err != nil {
 		return err
 	}
 	if format == "table" || format == "wide" { // the document has no rows
 		format = "yaml"
 	}
-	return s.printAs(c, format, render.Output{Document: view, Names: func() ([]string, error) { return []string{path}, nil }})
+	return s.PrintAs(c, format, render.Output{Document: view, Names: func() ([]string, error) { return []string{path}, nil }})
 }

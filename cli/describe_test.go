@@ -7,16 +7,17 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/exclusions"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/fleetview"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
 // TestKindsAddedInCode: a new kind is excluded and described like all others, without a line in either command.
 func TestKindsAddedInCode(t *testing.T) {
 	t.Parallel()
-	classes := documentKind{kind: "priorityclass", name: "priorityclass", plural: "priority classes", list: "priorityclasses", assignable: &assignable{inputs: inputType{name: "priority-classes"}}}
-	kinds := append(definitions(), classes)
+	classes := kinds.Kind{API: "priorityclass", Name: "priorityclass", Plural: "priority classes", List: "priorityclasses", Assignable: &kinds.Assignable{Inputs: kinds.InputType{Name: "priority-classes"}}}
+	all := append(kinds.Definitions(), classes)
 
-	x, err := exclusions.Parse(fileKindsOf(kinds), []string{"priorityclass/high", "namespace/podinfo"})
+	x, err := exclusions.Parse(kinds.ForFilesOf(all), []string{"priorityclass/high", "namespace/podinfo"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,13 +35,13 @@ func TestKindsAddedInCode(t *testing.T) {
 			t.Errorf("off=%t: %s, %v, want %s", off, got, err, want)
 		}
 	}
-	if _, err := exclusions.Parse(fileKindsOf(kinds), []string{"priorityclass"}); err == nil || !strings.Contains(err.Error(), "is not namespace/ID, rolebinding/ID, priorityclass/ID or resource/TYPE/ID") {
+	if _, err := exclusions.Parse(kinds.ForFilesOf(all), []string{"priorityclass"}); err == nil || !strings.Contains(err.Error(), "is not namespace/ID, rolebinding/ID, priorityclass/ID or resource/TYPE/ID") {
 		t.Error(err)
 	}
 
 	effective := json.RawMessage(`{"id":"c-1","priorityclasses":[{"id":"high"},{"id":"mid"}]}`)
-	by := fleetview.Origins{"priority-classes/high": {"/id": api.ValueSource{Kind: layers.kind, ID: "base"}}}
-	text, err := describe(kinds, own, effective, fleetview.Description{Origins: by})
+	by := fleetview.Origins{"priority-classes/high": {"/id": api.ValueSource{Kind: kinds.Layers.API, ID: "base"}}}
+	text, err := describe(all, own, effective, fleetview.Description{Origins: by})
 	if err != nil {
 		t.Fatal(err)
 	}

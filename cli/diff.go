@@ -4,6 +4,9 @@ import (
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/change"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/manifests"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/urfave/cli/v2"
@@ -33,11 +36,11 @@ func (s *session) diffCommand() *cli.Command {
 				return err
 			}
 			a.set.Compares = true
-			conn, err := s.connect(c)
+			client, err := s.Connect(c)
 			if err != nil {
 				return err
 			}
-			diffs, err := a.diff(conn)
+			diffs, err := a.diff(client)
 			if err != nil {
 				return err
 			}
@@ -52,21 +55,21 @@ func (s *session) printDiffs(c *cli.Context, diffs []manifests.Diff) error {
 		return err
 	}
 	if len(diffs) > 0 {
-		return errDiffers
+		return change.ErrDiffers
 	}
 	return nil
 }
 
 // diff compares the documents with the fleet. Only the server can compare: it fills in defaults and normalizes values.
-func (a *applyRun) diff(conn client) ([]manifests.Diff, error) {
+func (a *applyRun) diff(client conn.Client) ([]manifests.Diff, error) {
 	diffs := []manifests.Diff{}
-	ops, err := a.operations(conn)
+	ops, err := a.operations(client)
 	if err != nil {
 		return nil, err
 	}
-	_, plan, err := a.s.requestPlan(a.c, conn, map[string]any{"operations": ops})
+	_, plan, err := a.s.RequestPlan(a.c, client, map[string]any{"operations": ops})
 	if err != nil {
-		return nil, describeLocations(ops, err, a.describe)
+		return nil, change.DescribeLocations(ops, err, a.describe)
 	}
 	for _, ref := range plan.Changes {
 		d, err := a.set.Diff(ref.Kind, ref.ID, ref.Action)
@@ -81,17 +84,17 @@ func (a *applyRun) diff(conn client) ([]manifests.Diff, error) {
 func (s *session) printDiff(c *cli.Context, diffs []manifests.Diff) error {
 	names := make([]string, len(diffs))
 	for i, d := range diffs {
-		names[i] = nameOfKind(d.Kind) + "/" + d.ID
+		names[i] = kinds.NameOf(d.Kind) + "/" + d.ID
 	}
 	out := render.Output{
 		Document: diffs,
 		Text: func(bool) string {
-			return manifests.FormatDiffs(diffs, nameOfKind, func(color, text string) string { return s.paint(s.env.StdoutTerminal, color, text) })
+			return manifests.FormatDiffs(diffs, kinds.NameOf, func(color, text string) string { return s.Paint(s.Env.StdoutTerminal, color, text) })
 		},
 		Names: func() ([]string, error) { return names, nil },
 	}
 	if !c.IsSet("output") {
-		return s.printAs(c, "table", out)
+		return s.PrintAs(c, "table", out)
 	}
-	return s.print(c, out)
+	return s.Print(c, out)
 }

@@ -7,13 +7,15 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/manifests"
 	"github.com/urfave/cli/v2"
 )
 
 // version is a document of the fleet, now or at a revision.
 type version struct {
-	kind     documentKind
+	kind     kinds.Kind
 	id       string
 	revision int64 // 0: now
 }
@@ -32,8 +34,8 @@ func versionFrom(text string) (version, error) {
 	if !ok {
 		return v, args.Errorf("%q is not KIND/NAME or KIND/NAME@REVISION, such as cluster/prod-01@41", text)
 	}
-	if v.kind, ok = findKind(kind); !ok {
-		return v, args.Errorf("there is no kind %s; there are %s", strconv.Quote(kind), args.ListOf(kindWords()))
+	if v.kind, ok = kinds.Find(kind); !ok {
+		return v, args.Errorf("there is no kind %s; there are %s", strconv.Quote(kind), args.ListOf(kinds.Words()))
 	}
 	v.id = id
 	return v, args.CheckID("NAME", id)
@@ -41,9 +43,9 @@ func versionFrom(text string) (version, error) {
 
 func (v version) String() string {
 	if v.revision == 0 {
-		return v.kind.name + "/" + v.id
+		return v.kind.Name + "/" + v.id
 	}
-	return v.kind.name + "/" + v.id + "@" + strconv.FormatInt(v.revision, 10)
+	return v.kind.Name + "/" + v.id + "@" + strconv.FormatInt(v.revision, 10)
 }
 
 // diffDocuments compares two documents of the fleet, or two versions of one.
@@ -63,16 +65,16 @@ func (s *session) diffDocuments(c *cli.Context) error {
 			return args.Errorf("%s is compared with itself: name another document, or a revision as in %[1]s@41", sides[0])
 		}
 	}
-	if sides[0].kind.kind != sides[1].kind.kind {
+	if sides[0].kind.API != sides[1].kind.API {
 		return args.Errorf("%s and %s are not of one kind", sides[0], sides[1])
 	}
-	conn, err := s.connect(c)
+	client, err := s.Connect(c)
 	if err != nil {
 		return err
 	}
 	var docs [2]json.RawMessage
 	for i, side := range sides {
-		if docs[i], err = s.documentAt(c, conn, side); err != nil {
+		if docs[i], err = s.documentAt(c, client, side); err != nil {
 			return err
 		}
 	}
@@ -84,22 +86,22 @@ func (s *session) diffDocuments(c *cli.Context) error {
 		return s.printDiffs(c, []manifests.Diff{})
 	}
 	return s.printDiffs(c, []manifests.Diff{{
-		Kind: sides[0].kind.kind, ID: sides[1].id, Action: "update", Fields: fields, Before: sides[0].String(), Source: sides[1].String(),
+		Kind: sides[0].kind.API, ID: sides[1].id, Action: "update", Fields: fields, Before: sides[0].String(), Source: sides[1].String(),
 	}})
 }
 
 // documentAt returns a document at its revision.
-func (s *session) documentAt(c *cli.Context, conn client, v version) (json.RawMessage, error) {
+func (s *session) documentAt(c *cli.Context, client conn.Client, v version) (json.RawMessage, error) {
 	ask := url.Values{}
 	if v.revision > 0 {
 		ask = atRevision(v.revision)
 	}
 	if c.Bool("effective") {
-		if v.kind.kind != clusters.kind || v.revision > 0 {
+		if v.kind.API != kinds.Clusters.API || v.revision > 0 {
 			return nil, args.Errorf("--effective is for clusters as they are now, not for %s", v)
 		}
 		ask.Set("view", "effective")
 	}
-	a, err := receive(v.kind.api.get(c.Context, conn, v.id, query(ask)))
-	return a.body, err
+	a, err := conn.Receive(v.kind.Calls.Get(c.Context, client, v.id, conn.Query(ask)))
+	return a.Body, err
 }

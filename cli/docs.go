@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/change"
 	"github.com/urfave/cli/v2"
 )
 
@@ -19,8 +20,8 @@ var docsIntro string
 func (s *session) docsCommand() *cli.Command {
 	return &cli.Command{
 		Name: "docs", Hidden: true, Usage: "Print the manual in Markdown",
-		Action: withArguments(func(c *cli.Context, _ []string) error {
-			return writeDocs(s.env.Stdout, c.App)
+		Action: args.WithOperands(func(c *cli.Context, _ []string) error {
+			return writeDocs(s.Env.Stdout, c.App)
 		}),
 	}
 }
@@ -32,7 +33,7 @@ func writeDocs(w io.Writer, app *cli.App) error {
 	b.WriteString("\n## Flags of every command\n")
 	docsFlags(&b, app.Flags)
 	b.WriteString("\n## Flags of changes\n\nCommands that make a change accept these flags; each command lists its own.\n")
-	docsFlags(&b, changeFlags())
+	docsFlags(&b, change.ChangeFlags())
 	b.WriteString("\n## Commands\n")
 	docsCommands(&b, app.Commands)
 	_, err := io.WriteString(w, b.String())

@@ -5,7 +5,9 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/fleetview"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/manifests"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
@@ -19,7 +21,7 @@ func (s *session) explainCommand() *cli.Command {
 		Description: "NAME is a component, or an entry of --list. -o wide adds the place in the document, and the revision that set the value, with its actor. <N: the value was set before revision N, the oldest that the server keeps.\n\n" +
 			args.ExampleText("explain demo-cluster-01 podinfo --path replicaCount", "explain access.on.labels", "explain --fields strategy"),
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "list", Usage: "of this `LIST` as it is polled: " + args.ListOf(inputTypeNames()) + ", or a resource type; without NAME all", Value: components.inputs.name},
+			&cli.StringFlag{Name: "list", Usage: "of this `LIST` as it is polled: " + args.ListOf(kinds.InputTypeNames()) + ", or a resource type; without NAME all", Value: kinds.Components.Inputs.Name},
 			&cli.StringFlag{Name: "fields", Usage: "instead: show type and description of the fields of this `KIND[.FIELD...]`, such as cluster.patches, without a server"},
 			&cli.StringFlag{Name: "path", Usage: "only this `PATH` of the component's values, as in patches"},
 			&cli.StringFlag{Name: "pointer", Usage: "only values at or below this JSON `POINTER` in an input"},
@@ -35,14 +37,14 @@ func (s *session) explain(c *cli.Context) error {
 	}
 	operands := c.Args().Slice()
 	if kind, _, isField := strings.Cut(c.Args().First(), "."); isField && len(operands) == 1 {
-		if _, known := findKind(kind); known || manifests.IsResource(kind) {
+		if _, known := kinds.Find(kind); known || manifests.IsResource(kind) {
 			return s.explainFields(c, operands[0])
 		}
 	}
 	if len(operands) < 1 || len(operands) > 2 {
 		return args.Errorf("%s takes CLUSTER, and optionally NAME", c.Command.HelpName)
 	}
-	if err := checkIDs([]string{"CLUSTER", "NAME"}[:len(operands)], operands); err != nil {
+	if err := args.CheckIDs([]string{"CLUSTER", "NAME"}[:len(operands)], operands); err != nil {
 		return err
 	}
 	pointer := c.String("pointer")
@@ -52,22 +54,22 @@ func (s *session) explain(c *cli.Context) error {
 		}
 		pointer = "/patches/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(c.String("path"))
 	}
-	conn, err := s.connect(c)
+	client, err := s.Connect(c)
 	if err != nil {
 		return err
 	}
-	a, err := receive(s.explanation(c, conn, operands, pointer))
+	a, err := conn.Receive(s.explanation(c, client, operands, pointer))
 	if err != nil {
 		return err
 	}
 	var ex api.Explanation
-	if err := a.decode(&ex); err != nil {
+	if err := a.Decode(&ex); err != nil {
 		return err
 	}
-	return s.print(c, fleetview.Explanation(ex, a.body, nameOfKind))
+	return s.Print(c, fleetview.Explanation(ex, a.Body, kinds.NameOf))
 }
 
-func (s *session) explanation(c *cli.Context, conn client, operands []string, pointer string) (*http.Response, error) {
+func (s *session) explanation(c *cli.Context, client conn.Client, operands []string, pointer string) (*http.Response, error) {
 	var at *string
 	if pointer != "" {
 		at = &pointer
@@ -77,7 +79,7 @@ func (s *session) explanation(c *cli.Context, conn client, operands []string, po
 		revision = new(int64(c.Int("revision")))
 	}
 	if len(operands) == 1 {
-		return conn.ExplainCluster(c.Context, operands[0], &api.ExplainClusterParams{Pointer: at, Revision: revision})
+		return client.ExplainCluster(c.Context, operands[0], &api.ExplainClusterParams{Pointer: at, Revision: revision})
 	}
-	return conn.ExplainInput(c.Context, operands[0], c.String("list"), operands[1], &api.ExplainInputParams{Pointer: at, Revision: revision})
+	return client.ExplainInput(c.Context, operands[0], c.String("list"), operands[1], &api.ExplainInputParams{Pointer: at, Revision: revision})
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/manifests"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/openapi"
@@ -96,19 +97,19 @@ func (s *session) explainFields(c *cli.Context, path string) error {
 		return args.Errorf("--fields takes no CLUSTER: it explains fields of a kind, such as cluster.patches")
 	}
 	names := strings.Split(path, ".")
-	kind, ok := findKind(names[0])
+	kind, ok := kinds.Find(names[0])
 	if manifests.IsResource(names[0]) {
-		kind, ok = resourcesOfID(""), true
+		kind, ok = kinds.ResourcesOfID(""), true
 	}
 	if !ok {
-		return args.Errorf("--fields: %q is not a kind; it is one of %s", names[0], strings.Join(kindWords(), ", "))
+		return args.Errorf("--fields: %q is not a kind; it is one of %s", names[0], strings.Join(kinds.Words(), ", "))
 	}
 	all, err := readFieldSchemas()
 	if err != nil {
 		return err
 	}
-	at := all.resolve(&fieldSchema{Ref: kind.schema})
-	if create := all[kind.schema+"Create"]; create != nil {
+	at := all.resolve(&fieldSchema{Ref: kind.Schema})
+	if create := all[kind.Schema+"Create"]; create != nil {
 		at.Required = create.Required
 	}
 	for i, name := range names[1:] {
@@ -124,9 +125,9 @@ func (s *session) explainFields(c *cli.Context, path string) error {
 	}
 	out := render.Output{Document: at, Text: func(bool) string { return all.text(path, at) }}
 	if !c.IsSet("output") {
-		return s.printAs(c, "table", out)
+		return s.PrintAs(c, "table", out)
 	}
-	return s.print(c, out)
+	return s.Print(c, out)
 }
 
 // text describes a field, then the fields below it.

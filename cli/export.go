@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/manifests"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
@@ -29,50 +31,50 @@ func (s exporter) exportCommand() *cli.Command {
 			"A token that may read only a part of the fleet exports this part. The output then contains the limits of the token, and apply --prune refuses it.\n\n" +
 			args.ExampleText("export > fleet.yaml", "export --split fleet/", "export cluster/demo-cluster-01 namespaces"),
 		Action: func(c *cli.Context) error {
-			if _, err := fileKinds().Select(c.Args().Slice(), nil); err != nil {
+			if _, err := kinds.ForFiles().Select(c.Args().Slice(), nil); err != nil {
 				return err
 			}
-			conn, err := s.connect(c)
+			client, err := s.Connect(c)
 			if err != nil {
 				return err
 			}
-			return s.export(c, conn)
+			return s.export(c, client)
 		},
 		Flags: []cli.Flag{&cli.StringFlag{Name: "split", Usage: "write a file for each document below this `DIR`, which must be empty or not exist: DIR/clusters/demo-cluster-01.yaml"}},
 	}
 }
 
-func (s exporter) export(c *cli.Context, conn client) error {
-	types, err := s.typeIDs(c.Context, conn)
+func (s exporter) export(c *cli.Context, client conn.Client) error {
+	types, err := s.typeIDs(c.Context, client)
 	if err != nil {
 		return err
 	}
-	layered, err := s.hasLayers(c.Context, conn)
+	layered, err := s.hasLayers(c.Context, client)
 	if err != nil {
 		return err
 	}
-	selected, err := fileKinds().Select(c.Args().Slice(), types)
+	selected, err := kinds.ForFiles().Select(c.Args().Slice(), types)
 	if err != nil {
 		return err
 	}
 	out := manifests.Export{Typed: len(types) > 0, Layered: layered}
-	if out.Limits, err = s.readLimits(c, conn); err != nil {
+	if out.Limits, err = s.readLimits(c, client); err != nil {
 		return err
 	}
 	var missing []string
 	if c.NArg() == 0 {
-		if missing, err = s.unexportable(c, conn); err != nil {
+		if missing, err = s.unexportable(c, client); err != nil {
 			return err
 		}
 	}
 	for _, of := range selected {
-		if kind := of.Kind.Kind; c.NArg() == 0 && (kind == resourceTypes.kind && !out.Typed || kind == layers.kind && !layered) {
+		if kind := of.Kind.Kind; c.NArg() == 0 && (kind == kinds.ResourceTypes.API && !out.Typed || kind == kinds.Layers.API && !layered) {
 			continue // an empty list would be a change of a file
 		}
-		docs, err := s.exported(c, conn, descriptorOf(of.Kind), of.IDs)
-		if n := descriptorOf(of.Kind); c.NArg() == 0 && slices.ContainsFunc(administrative(), func(a documentKind) bool { return a.kind == n.kind }) {
+		docs, err := s.exported(c, client, kinds.Of(of.Kind), of.IDs)
+		if n := kinds.Of(of.Kind); c.NArg() == 0 && slices.ContainsFunc(kinds.Administrative(), func(a kinds.Kind) bool { return a.API == n.API }) {
 			if slices.Contains([]string{"forbidden", "unauthorized"}, apiclient.ErrorCode(err)) {
-				missing = append(missing, n.plural+", which the token may not read")
+				missing = append(missing, n.Plural+", which the token may not read")
 			} else if err != nil {
 				return err
 			}
@@ -88,10 +90,10 @@ func (s exporter) export(c *cli.Context, conn client) error {
 		}
 	}
 	for _, what := range missing {
-		s.note("Not in the export: %s.", what)
+		s.Note("Not in the export: %s.", what)
 	}
 	if out.Limits != nil {
-		s.note("The export may be incomplete: your access documents let you read only a part of the fleet. The output contains their limits, and apply --prune refuses it.")
+		s.Note("The export may be incomplete: your access documents let you read only a part of the fleet. The output contains their limits, and apply --prune refuses it.")
 	}
 	if c.IsSet("split") {
 		return s.split(c, &out)
@@ -105,16 +107,16 @@ func (s exporter) export(c *cli.Context, conn client) error {
 	}
 	switch format {
 	case "":
-		return s.printAs(c, "yaml", document)
+		return s.PrintAs(c, "yaml", document)
 	case "table", "wide":
 		return args.Errorf("documents are not exported as a %s; -o is yaml, json or name", format)
 	}
-	return s.print(c, document)
+	return s.Print(c, document)
 }
 
 // readLimits returns the access documents that limit the right of the identity to read, as JSON; nil: it may read everything.
-func (s exporter) readLimits(c *cli.Context, conn client) (json.RawMessage, error) {
-	who, err := authCommands(s).identity(c.Context, conn, forReads)
+func (s exporter) readLimits(c *cli.Context, client conn.Client) (json.RawMessage, error) {
+	who, err := authCommands(s).identity(c.Context, client, forReads)
 	if err != nil || who.Role != "scoped" {
 		return nil, err
 	}
@@ -136,8 +138,8 @@ func (s exporter) readLimits(c *cli.Context, conn client) (json.RawMessage, erro
 }
 
 // unexportable names what is in the fleet and in no document that apply reads. What the token may not read is omitted.
-func (s exporter) unexportable(c *cli.Context, conn client) (names []string, err error) {
-	open, err := receiveAs[[]api.Rollout](conn.ListRollouts(c.Context, nil))
+func (s exporter) unexportable(c *cli.Context, client conn.Client) (names []string, err error) {
+	open, err := conn.ReceiveAs[[]api.Rollout](client.ListRollouts(c.Context, nil))
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +148,7 @@ func (s exporter) unexportable(c *cli.Context, conn client) (names []string, err
 			names = append(names, fmt.Sprintf("rollout %s, which is %s", r.ID, r.State))
 		}
 	}
-	deleted, err := receiveAs[[]api.Cluster](conn.ListClusters(c.Context, &api.ListClustersParams{Deleted: new(true)}))
+	deleted, err := conn.ReceiveAs[[]api.Cluster](client.ListClusters(c.Context, &api.ListClustersParams{Deleted: new(true)}))
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +174,7 @@ func notExported(k manifests.Kind, docs []json.RawMessage) (names []string) {
 			names = append(names, fmt.Sprintf("the pin of the cluster %s, and what it is served", d.ID))
 		}
 		switch {
-		case k.Kind == webhookDocuments.kind && strings.HasSuffix(d.URL, "?…"):
+		case k.Kind == kinds.Webhooks.API && strings.HasSuffix(d.URL, "?…"):
 			names = append(names, fmt.Sprintf("the query of the URL of the webhook %s, without which a server that has no such webhook refuses it", d.ID))
 		case d.Reconcile != nil:
 			names = append(names, fmt.Sprintf("the requested reconciliation of the cluster %s", d.ID))
@@ -191,22 +193,22 @@ func (s exporter) split(c *cli.Context, out *manifests.Export) error {
 	if err != nil {
 		return err
 	}
-	s.note("%s written to %s.", summarize.Count(n, "document"), dir)
+	s.Note("%s written to %s.", summarize.Count(n, "document"), dir)
 	return nil
 }
 
 // exported reads documents sorted by id: all, or the named ones.
-func (s exporter) exported(c *cli.Context, conn client, n documentKind, ids []string) ([]json.RawMessage, error) {
+func (s exporter) exported(c *cli.Context, client conn.Client, n kinds.Kind, ids []string) ([]json.RawMessage, error) {
 	if ids == nil {
-		return s.listAll(c, conn, n)
+		return s.listAll(c, client, n)
 	}
 	var docs []json.RawMessage
 	for _, id := range ids {
-		a, err := receive(n.api.get(c.Context, conn, id))
+		a, err := conn.Receive(n.Calls.Get(c.Context, client, id))
 		if err != nil {
 			return nil, err
 		}
-		docs = append(docs, a.body)
+		docs = append(docs, a.Body)
 	}
 	return docs, nil
 }

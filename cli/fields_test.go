@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
@@ -13,20 +14,20 @@ func TestFieldsExist(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		what   string
-		fields []field
+		fields []kinds.Field
 		models []any
 	}{
-		{"cluster", clusters.fields, []any{api.ClusterCreate{}, api.ClusterUpdate{}}},
-		{"namespace", namespaces.fields, []any{api.NamespaceCreate{}, api.NamespaceUpdate{}}},
-		{"component", components.fields, []any{api.PlatformComponentCreate{}, api.PlatformComponentUpdate{}}},
-		{"rolebinding", roleBindings.fields, []any{api.RoleBindingCreate{}, api.RoleBindingUpdate{}}},
-		{"assignment", assignmentSettings, []any{api.AssignmentSettings{}}},
+		{"cluster", kinds.Clusters.Fields, []any{api.ClusterCreate{}, api.ClusterUpdate{}}},
+		{"namespace", kinds.Namespaces.Fields, []any{api.NamespaceCreate{}, api.NamespaceUpdate{}}},
+		{"component", kinds.Components.Fields, []any{api.PlatformComponentCreate{}, api.PlatformComponentUpdate{}}},
+		{"rolebinding", kinds.RoleBindings.Fields, []any{api.RoleBindingCreate{}, api.RoleBindingUpdate{}}},
+		{"assignment", kinds.AssignmentSettings, []any{api.AssignmentSettings{}}},
 	} {
 		for _, model := range test.models {
 			known := jsonNames(model)
 			for _, f := range test.fields {
-				if !known[f.name] {
-					t.Errorf("%s: --%s sets %q, which %T does not have", test.what, f.flag, f.name, model)
+				if !known[f.Name] {
+					t.Errorf("%s: --%s sets %q, which %T does not have", test.what, f.Flag, f.Name, model)
 				}
 			}
 		}
@@ -37,18 +38,18 @@ func TestFieldsExist(t *testing.T) {
 		"reconcile_requested_at": true, "version_policy": true, "image_policies": true,
 	}
 	for _, test := range []struct {
-		fields []field
+		fields []kinds.Field
 		model  any
 	}{
-		{clusters.fields, api.ClusterUpdate{}},
-		{namespaces.fields, api.NamespaceUpdate{}},
-		{components.fields, api.PlatformComponentUpdate{}},
-		{roleBindings.fields, api.RoleBindingUpdate{}},
-		{assignmentSettings, api.AssignmentSettings{}},
+		{kinds.Clusters.Fields, api.ClusterUpdate{}},
+		{kinds.Namespaces.Fields, api.NamespaceUpdate{}},
+		{kinds.Components.Fields, api.PlatformComponentUpdate{}},
+		{kinds.RoleBindings.Fields, api.RoleBindingUpdate{}},
+		{kinds.AssignmentSettings, api.AssignmentSettings{}},
 	} {
 		set := map[string]bool{}
 		for _, f := range test.fields {
-			set[f.name] = true
+			set[f.Name] = true
 		}
 		for name := range jsonNames(test.model) {
 			if !set[name] && !noFlag[name] {

@@ -3,50 +3,26 @@ package cli
 import (
 	"maps"
 	"slices"
-	"strconv"
-	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/change"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
-	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
-
-// freezes are times at which the answers to some clusters must not change.
-var freezes = documentKind{
-	kind: "freeze", schema: "Freeze", name: "freeze", plural: "freezes", title: "freeze",
-	view: render.View{
-		Header: []string{"ID", "STATE", "CLUSTERS", "SELECTOR", "FROM", "UNTIL", "REASON"},
-		Row: render.RowOf(func(d api.Freeze) []string {
-			selector := d.Selector
-			if d.All {
-				selector = "*"
-			}
-			return []string{d.ID, d.State, strconv.Itoa(d.Clusters), selector, optionalTime(d.From), optionalTime(d.Until), d.Reason}
-		}),
-	},
-	list: "freezes", api: calls{path: "/freezes", revisions: "freeze"},
-}
 
 // freezeAll is the name of the freeze that freeze --all creates without a name.
 const freezeAll = "all"
 
-func optionalTime(t *time.Time) string {
-	if t == nil {
-		return ""
-	}
-	return render.Time(*t)
-}
-
 func (s rolloutCommands) freezeCommand() *cli.Command {
-	v := kindCommands{s.session, freezes}
+	v := kindCommands{s.session, kinds.Freezes}
 	return &cli.Command{
 		Name: "freeze", Aliases: []string{"freezes"}, Usage: "Refuse changes of what some or all clusters are served",
-		Flags: append(freezeFlags(), dryRunFlag()),
+		Flags: append(freezeFlags(), change.DryRunFlag()),
 		Description: "--all freezes the whole fleet at once: until the freeze is deleted, every change of what a cluster is served is refused, whoever\n" +
 			"makes it. Clusters keep what they are served. --override-freeze on a change overrides it.\n\n" +
 			args.ExampleText("freeze --all --reason 'outage of the registry'", "freeze delete all", "freeze create year-end --selector environment=prod --from 2026-12-20T00:00:00Z --until 2027-01-04T06:00:00Z --reason CHG-2026"),
-		Action: withArguments(func(c *cli.Context, _ []string) error {
+		Action: args.WithOperands(func(c *cli.Context, _ []string) error {
 			if !c.Bool("all") {
 				return args.Errorf("%s needs --all, or a subcommand: create takes a name and a selector", c.Command.HelpName)
 			}
@@ -54,18 +30,18 @@ func (s rolloutCommands) freezeCommand() *cli.Command {
 		}),
 		Subcommands: []*cli.Command{
 			{
-				Name: "create", Usage: "Freeze the clusters of a selector, or all", ArgsUsage: "NAME", Flags: append(freezeFlags(), dryRunFlag()),
+				Name: "create", Usage: "Freeze the clusters of a selector, or all", ArgsUsage: "NAME", Flags: append(freezeFlags(), change.DryRunFlag()),
 				Description: "cluster pin delays changes in place of refusing them.\n\n" +
 					args.ExampleText("freeze create year-end --selector environment=prod --until 2027-01-04T06:00:00Z --reason CHG-2026"),
-				Action: withArguments(func(c *cli.Context, ids []string) error {
+				Action: args.WithOperands(func(c *cli.Context, ids []string) error {
 					return s.createFreeze(c, map[string]any{"id": ids[0]})
 				}),
 			},
 			v.listCommand(), v.getCurrentCommand(), v.historyCommand(), v.editCommand(),
 			{
-				Name: "set", Usage: "Change the clusters, the times or the reason of a freeze", ArgsUsage: "NAME", Flags: append(freezeFlags(), writeFlags()...),
+				Name: "set", Usage: "Change the clusters, the times or the reason of a freeze", ArgsUsage: "NAME", Flags: append(freezeFlags(), change.WriteFlags()...),
 				Description: args.ExampleText("freeze set year-end --until 2027-01-05T06:00:00Z"),
-				Action: withArguments(func(c *cli.Context, ids []string) error {
+				Action: args.WithOperands(func(c *cli.Context, ids []string) error {
 					body, err := s.freezeBody(c)
 					if err != nil {
 						return err
@@ -75,7 +51,7 @@ func (s rolloutCommands) freezeCommand() *cli.Command {
 					} else if c.IsSet("selector") {
 						body["all"] = nil
 					}
-					return s.writeFreeze(c, freezes.operation("patch", ids[0], map[string]any{"patch": body}))
+					return s.writeFreeze(c, kinds.Freezes.Operation("patch", ids[0], map[string]any{"patch": body}))
 				}),
 			},
 			s.endFreezeCommand("delete", "End a freeze"),
@@ -102,7 +78,7 @@ func (s rolloutCommands) freezeBody(c *cli.Context) (map[string]any, error) {
 	}
 	for _, name := range []string{"from", "until"} {
 		if c.IsSet(name) {
-			at, err := futureTime(name, c.String(name), s.env.Now())
+			at, err := args.FutureTime(name, c.String(name), s.Env.Now())
 			if err != nil {
 				return nil, err
 			}
@@ -125,19 +101,19 @@ func (s rolloutCommands) createFreeze(c *cli.Context, body map[string]any) error
 		return err
 	}
 	maps.Copy(body, fields)
-	return s.writeFreeze(c, operation{"op": "create", "kind": freezes.kind, "document": body})
+	return s.writeFreeze(c, change.Operation{"op": "create", "kind": kinds.Freezes.API, "document": body})
 }
 
 // writeFreeze creates or changes a freeze.
-func (s rolloutCommands) writeFreeze(c *cli.Context, op operation) error {
-	return s.performOn(c, freezes, change{operations: fixedOperations(op)})
+func (s rolloutCommands) writeFreeze(c *cli.Context, op change.Operation) error {
+	return s.PerformOn(c, kinds.Freezes, change.Change{Operations: change.FixedOperations(op)})
 }
 
 // endFreezeCommand returns a command that deletes a freeze.
 func (s rolloutCommands) endFreezeCommand(name, usage string) *cli.Command {
 	return &cli.Command{
-		Name: name, Usage: usage, ArgsUsage: "NAME", Flags: slices.Concat(writeFlags(), []cli.Flag{yesFlag()}, actionFlags()),
-		Action: withArguments(func(c *cli.Context, ids []string) error {
+		Name: name, Usage: usage, ArgsUsage: "NAME", Flags: slices.Concat(change.WriteFlags(), []cli.Flag{change.YesFlag()}, change.ActionFlags()),
+		Action: args.WithOperands(func(c *cli.Context, ids []string) error {
 			return s.endFreeze(c, ids[0])
 		}),
 	}
@@ -145,9 +121,9 @@ func (s rolloutCommands) endFreezeCommand(name, usage string) *cli.Command {
 
 // endFreeze deletes a freeze according to the flags of a change.
 func (s rolloutCommands) endFreeze(c *cli.Context, id string) error {
-	return s.performOn(c, freezes, change{
-		operations:  fixedOperations(freezes.operation("delete", id, nil)),
-		description: "end the freeze \"" + id + "\"", unconfirmedInScripts: true, printsSummary: true,
+	return s.PerformOn(c, kinds.Freezes, change.Change{
+		Operations:  change.FixedOperations(kinds.Freezes.Operation("delete", id, nil)),
+		Description: "end the freeze \"" + id + "\"", UnconfirmedInScripts: true, PrintsSummary: true,
 	})
 }
 
@@ -159,12 +135,12 @@ func (s rolloutCommands) unfreezeCommand() *cli.Command {
 	cmd.Description = args.ExampleText("unfreeze --all", "unfreeze year-end")
 	cmd.Action = func(c *cli.Context) error {
 		if c.Bool("all") {
-			if _, err := arguments(c); err != nil {
+			if _, err := args.Operands(c); err != nil {
 				return err
 			}
 			return s.endFreeze(c, freezeAll)
 		}
-		ids, err := arguments(c, "NAME")
+		ids, err := args.Operands(c, "NAME")
 		if err != nil {
 			return err
 		}

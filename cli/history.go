@@ -7,8 +7,12 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/change"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/planview"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
@@ -17,65 +21,87 @@ import (
 
 func (v kindCommands) historyCommand() *cli.Command {
 	return &cli.Command{
-		Name: "history", Usage: "List the revisions that changed a " + v.title + ", newest first; also of one that is deleted",
+		Name: "history", Usage: "List the revisions that changed a " + v.Title + ", newest first; also of one that is deleted",
 		Description: v.historyDescription(),
 		ArgsUsage:   "NAME",
 		Flags:       v.historyFlags(),
-		Action: withArguments(func(c *cli.Context, operands []string) error {
+		Action: args.WithOperands(func(c *cli.Context, operands []string) error {
 			limit, err := limitOf(c)
 			if err == nil {
-				err = setPeriod(c, v.env.Now())
+				err = setPeriod(c, v.Env.Now())
 			}
 			if err != nil {
 				return err
 			}
-			conn, err := v.connect(c)
+			client, err := v.Connect(c)
 			if err != nil {
 				return err
 			}
-			view, docs, err := v.historyOf(c, conn, operands[0], limit)
+			view, docs, err := v.historyOf(c, client, operands[0], limit)
 			if err != nil {
 				return err
 			}
-			return v.print(c, documentKind{name: "revision", view: view}.outputOf(docs, docs...))
+			return v.Print(c, kinds.Kind{Name: "revision", View: view}.OutputOf(docs, docs...))
 		}),
 	}
 }
 
 // historyOf returns the revisions of a document, and their table. Those of a cluster and of a component include changes of inputs
 // through other documents, unless --document leaves them out.
-func (v kindCommands) historyOf(c *cli.Context, conn client, id string, limit int) (render.View, []json.RawMessage, error) {
-	list := func(parameters ...edit) ([]json.RawMessage, error) {
+func (v kindCommands) historyOf(c *cli.Context, client conn.Client, id string, limit int) (render.View, []json.RawMessage, error) {
+	list := func(parameters ...conn.Edit) ([]json.RawMessage, error) {
 		const page = 1000
-		return v.readList(limit, page, func(e ...edit) (*http.Response, error) {
-			return v.api.history(c.Context, conn, id, slices.Concat(parameters, e)...)
+		return v.ReadList(limit, page, func(e ...conn.Edit) (*http.Response, error) {
+			return v.Calls.History(c.Context, client, id, slices.Concat(parameters, e)...)
 		})
 	}
 	if !v.servesHistory() {
 		docs, err := list()
 		return revisionView, docs, err
 	}
-	period := filterEdit(c, periodFilters())
+	period := kinds.FilterEdit(c, periodFilters())
 	if c.Bool("document") {
 		docs, err := list(period)
 		return revisionView, docs, err
 	}
-	docs, err := list(period, query(url.Values{"view": {"effective"}}))
-	return planview.ServedRevisionView(nameOfKind), docs, err
+	docs, err := list(period, conn.Query(url.Values{"view": {"effective"}}))
+	return planview.ServedRevisionView(kinds.NameOf), docs, err
+}
+
+// periodFilters select revisions by their time.
+func periodFilters() []kinds.Filter {
+	return []kinds.Filter{
+		{Flag: &cli.StringFlag{Name: "since", Usage: "only changes at or after this `TIME`, such as 2026-01-02T15:04:05Z, or 168h or 7d ago"}, Param: "since"},
+		{Flag: &cli.StringFlag{Name: "until", Usage: "only changes before this `TIME`, likewise"}, Param: "until"},
+	}
+}
+
+// setPeriod replaces durations in the flags of periodFilters by times.
+func setPeriod(c *cli.Context, now time.Time) error {
+	for _, flag := range []string{"since", "until"} {
+		at, err := args.PastTime(flag, c.String(flag), now)
+		if err == nil && c.IsSet(flag) {
+			err = c.Set(flag, at)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // servesHistory reports whether the server also lists the revisions that changed inputs of clusters because of a document of the
 // kind.
 func (v kindCommands) servesHistory() bool {
-	return v.kind == apiclient.KindCluster || v.kind == apiclient.KindPlatformComponent
+	return v.API == apiclient.KindCluster || v.API == apiclient.KindPlatformComponent
 }
 
 func (v kindCommands) historyFlags() []cli.Flag {
 	flags := []cli.Flag{limitFlag()}
 	if v.servesHistory() {
-		flags = append(flags, &cli.BoolFlag{Name: "document", Usage: "only revisions that changed the " + v.title + "'s own document"})
+		flags = append(flags, &cli.BoolFlag{Name: "document", Usage: "only revisions that changed the " + v.Title + "'s own document"})
 		for _, f := range periodFilters() {
-			flags = append(flags, f.flag)
+			flags = append(flags, f.Flag)
 		}
 	}
 	return flags
@@ -83,7 +109,7 @@ func (v kindCommands) historyFlags() []cli.Flag {
 
 func (v kindCommands) historyDescription() string {
 	const rest = "it is empty when the revision changed only the document. -o json has their values."
-	switch v.kind {
+	switch v.API {
 	case apiclient.KindCluster:
 		return "It includes the revisions that changed the cluster's inputs through layers, the catalog and resource types. SERVED names " +
 			"the inputs and fields that a revision changed; " + rest
@@ -102,35 +128,35 @@ func (s *session) restoreCommand() *cli.Command {
 		ArgsUsage: "REVISION [KIND NAME]",
 		Description: "Documents that did not exist then are deleted, and Flux removes their objects: --plan shows the effect.\n\n" +
 			args.ExampleText("restore 41 component grafana --plan", "restore 41 --yes"),
-		Flags: slices.Concat([]cli.Flag{dryRunFlag(), yesFlag()}, plannedFlags()),
+		Flags: slices.Concat([]cli.Flag{change.DryRunFlag(), change.YesFlag()}, change.PlannedFlags()),
 		Action: func(c *cli.Context) error {
 			operands := c.Args().Slice()
 			if len(operands) != 1 && len(operands) != 3 {
-				return args.Errorf("%s takes REVISION, or REVISION KIND NAME, not %s", c.Command.HelpName, counted(operands))
+				return args.Errorf("%s takes REVISION, or REVISION KIND NAME, not %s", c.Command.HelpName, args.Counted(operands))
 			}
 			revision, err := strconv.ParseInt(operands[0], 10, 64)
 			if err != nil || revision < 1 {
 				return args.Errorf("%q is not the number of a revision", operands[0])
 			}
-			op := operation{"op": "restore", "revision": revision}
+			op := change.Operation{"op": "restore", "revision": revision}
 			what := fmt.Sprintf("restore the whole fleet to revision %d", revision)
 			if len(operands) == 3 {
-				n, ok := findKind(operands[1])
+				n, ok := kinds.Find(operands[1])
 				if !ok {
-					return args.Errorf("there is no kind %q; there are %s", operands[1], args.ListOf(kindWords()))
+					return args.Errorf("there is no kind %q; there are %s", operands[1], args.ListOf(kinds.Words()))
 				}
 				if err := args.CheckID("NAME", operands[2]); err != nil {
 					return err
 				}
-				op = n.operation("restore", operands[2], op)
-				what = fmt.Sprintf("restore the %s %q to revision %d", n.title, operands[2], revision)
+				op = n.Operation("restore", operands[2], op)
+				what = fmt.Sprintf("restore the %s %q to revision %d", n.Title, operands[2], revision)
 			}
 			if c.String("reason") == "" {
 				if err := c.Set("reason", fmt.Sprintf("restored to revision %d", revision)); err != nil {
 					return err
 				}
 			}
-			return s.perform(c, change{operations: fixedOperations(op), description: what})
+			return s.Perform(c, change.Change{Operations: change.FixedOperations(op), Description: what})
 		},
 	}
 }

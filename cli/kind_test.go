@@ -7,6 +7,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/charts"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
@@ -14,41 +15,41 @@ import (
 func TestKindsComplete(t *testing.T) {
 	t.Parallel()
 	flags := map[string]bool{}
-	for _, f := range clusters.fields {
-		flags[f.flag] = true
+	for _, f := range kinds.Clusters.Fields {
+		flags[f.Flag] = true
 	}
-	resourceType := resourcesOf(api.ResourceType{ID: "network-policies", Template: "x"})
-	for _, n := range append(definitions(), resourceType) {
+	resourceType := kinds.ResourcesOf(api.ResourceType{ID: "network-policies", Template: "x"})
+	for _, n := range append(kinds.Definitions(), resourceType) {
 		for what, text := range map[string]string{
-			"kind": n.kind, "name": n.name, "plural": n.plural, "title": n.title, "list": n.list, "usage": n.usage, "example": n.example, "word": n.word,
-			"removed": n.removed, "inputs' name": n.inputs.name,
+			"kind": n.API, "name": n.Name, "plural": n.Plural, "title": n.Title, "list": n.List, "usage": n.Usage, "example": n.Example, "word": n.Word,
+			"removed": n.Removed, "inputs' name": n.Inputs.Name,
 		} {
 			if text == "" {
-				t.Errorf("%s has no %s", n.name, what)
+				t.Errorf("%s has no %s", n.Name, what)
 			}
 		}
-		if n.inputs.view.Row == nil || n.view.Row == nil {
-			t.Errorf("%s cannot be shown", n.name)
+		if n.Inputs.View.Row == nil || n.View.Row == nil {
+			t.Errorf("%s cannot be shown", n.Name)
 		}
-		if n.resourceType != "" {
-			if found, ok := findKind(n.kind); !ok || found.kind != n.kind {
-				t.Errorf("%q stands for %q", n.kind, found.kind)
+		if n.ResourceType != "" {
+			if found, ok := kinds.Find(n.API); !ok || found.API != n.API {
+				t.Errorf("%q stands for %q", n.API, found.API)
 			}
 			continue
 		}
-		if charts.ResourceSet(n.inputs.name) == "" { // the template of a resource type is in the fleet
-			t.Errorf("%s has no template", n.name)
+		if charts.ResourceSet(n.Inputs.Name) == "" { // the template of a resource type is in the fleet
+			t.Errorf("%s has no template", n.Name)
 		}
-		if !flags[n.name] || !slices.Contains(clusters.view.Header, strings.ToUpper(n.name)+"S") {
-			t.Errorf("clusters have no flag or column for %s", n.plural)
+		if !flags[n.Name] || !slices.Contains(kinds.Clusters.View.Header, strings.ToUpper(n.Name)+"S") {
+			t.Errorf("clusters have no flag or column for %s", n.Plural)
 		}
-		for _, word := range append([]string{n.kind, n.name, n.list}, n.aliases...) {
-			if found, ok := findKind(word); !ok || found.kind != n.kind {
-				t.Errorf("%q stands for %q", word, found.kind)
+		for _, word := range append([]string{n.API, n.Name, n.List}, n.Aliases...) {
+			if found, ok := kinds.Find(word); !ok || found.API != n.API {
+				t.Errorf("%q stands for %q", word, found.API)
 			}
 		}
-		if args.FindCommand(testSession().app().Commands, n.name) == nil {
-			t.Errorf("there is no command %s", n.name)
+		if args.FindCommand(testSession().app().Commands, n.Name) == nil {
+			t.Errorf("there is no command %s", n.Name)
 		}
 	}
 }

@@ -345,7 +345,7 @@ func buildMadeUpKind(t *testing.T, built string) {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{"rolebindings.go", "kind.go", "../internal/summarize/effects.go", "../ui/kinds.go"} {
+	for _, name := range []string{"internal/kinds/rolebindings.go", "internal/kinds/kind.go", "../internal/summarize/effects.go", "../ui/kinds.go"} {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

@@ -4,7 +4,11 @@ import (
 	"encoding/json"
 	"slices"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/change"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/fleetview"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
@@ -30,16 +34,16 @@ func (s ownershipCommands) ownershipCommand() *cli.Command {
 	return &cli.Command{
 		Name: "ownership", Usage: "Show which manager owns which values of a component on a cluster",
 		ArgsUsage: "CLUSTER COMPONENT",
-		Action: s.connected(func(c *cli.Context, conn client, operands []string) error {
-			a, err := receive(conn.GetPatches(c.Context, operands[0], operands[1], nil))
+		Action: s.Connected(func(c *cli.Context, client conn.Client, operands []string) error {
+			a, err := conn.Receive(client.GetPatches(c.Context, operands[0], operands[1], nil))
 			if err != nil {
 				return err
 			}
-			out, err := ownershipOf(a.body, operands[0], operands[1])
+			out, err := ownershipOf(a.Body, operands[0], operands[1])
 			if err != nil {
 				return err
 			}
-			return s.print(c, out)
+			return s.Print(c, out)
 		}),
 	}
 }
@@ -47,28 +51,28 @@ func (s ownershipCommands) ownershipCommand() *cli.Command {
 func (s ownershipCommands) relinquishCommand() *cli.Command {
 	return &cli.Command{
 		Name: "relinquish", Usage: "Release every value that a manager owns of a component on clusters; values without another owner are removed",
-		ArgsUsage: "NAME " + targetsUsage,
-		Flags: slices.Concat(targetFlags(), []cli.Flag{
+		ArgsUsage: "NAME " + change.TargetsUsage,
+		Flags: slices.Concat(change.TargetFlags(), []cli.Flag{
 			fieldManagerFlag("the `MANAGER` (required)"),
-			&cli.BoolFlag{Name: "retain", Usage: "keep the values, without an owner"}, yesFlag(),
-		}, writeFlags(), plannedFlags()),
+			&cli.BoolFlag{Name: "retain", Usage: "keep the values, without an owner"}, change.YesFlag(),
+		}, change.WriteFlags(), change.PlannedFlags()),
 		Action: func(c *cli.Context) error {
-			id, on, err := assignmentOf(c)
+			id, on, err := change.AssignmentOf(c)
 			if err != nil {
 				return err
 			}
-			manager, err := required(c, "field-manager")
+			manager, err := args.Required(c, "field-manager")
 			if err != nil {
 				return err
 			}
-			fields := withID(components, id, map[string]any{"field_manager": manager})
+			fields := kinds.WithID(kinds.Components, id, map[string]any{"field_manager": manager})
 			if c.Bool("retain") {
 				fields["retain"] = true
 			}
-			ch := change{operations: on.planner("relinquish_values", fields)}
-			if cluster, single := on.single(); single && !c.IsSet("plan-hash") {
-				ch.show = func(_ client, a answer) error {
-					results, err := resultsOf(a)
+			ch := change.Change{Operations: on.Planner("relinquish_values", fields)}
+			if cluster, single := on.Single(); single && !c.IsSet("plan-hash") {
+				ch.Show = func(_ conn.Client, a conn.Answer) error {
+					results, err := change.ResultsOf(a)
 					if err != nil {
 						return err
 					}
@@ -76,10 +80,10 @@ func (s ownershipCommands) relinquishCommand() *cli.Command {
 					if err != nil {
 						return err
 					}
-					return s.printChange(c, out)
+					return s.PrintChange(c, out)
 				}
 			}
-			return s.onTargets(c, on, ch)
+			return s.OnTargets(c, on, ch)
 		},
 	}
 }
@@ -87,6 +91,6 @@ func (s ownershipCommands) relinquishCommand() *cli.Command {
 // ownershipOf decodes values with their managers as output.
 func ownershipOf(document json.RawMessage, cluster, component string) (render.Output, error) {
 	var owned api.OwnedPatches
-	err := answer{body: document}.decode(&owned)
-	return fleetview.Ownership(owned, document, clusters.name+"/"+cluster, components.name+"/"+component), err
+	err := conn.Answer{Body: document}.Decode(&owned)
+	return fleetview.Ownership(owned, document, kinds.Clusters.Name+"/"+cluster, kinds.Components.Name+"/"+component), err
 }

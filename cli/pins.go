@@ -6,6 +6,9 @@ import (
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/change"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
@@ -16,7 +19,7 @@ func (s clusterCommands) pinCommands() []*cli.Command {
 	const usage = "NAME...|--selector SELECTOR"
 	flags := slices.Concat([]cli.Flag{
 		&cli.StringFlag{Name: "selector", Aliases: []string{"l"}, Usage: "the clusters that match this label `SELECTOR`, as in cluster list"},
-	}, writeFlags(), []cli.Flag{yesFlag()}, plannedFlags())
+	}, change.WriteFlags(), []cli.Flag{change.YesFlag()}, change.PlannedFlags())
 	return []*cli.Command{
 		{
 			Name: "pin", Usage: "Keep what clusters are served, whatever changes, until cluster unpin", ArgsUsage: usage,
@@ -30,7 +33,7 @@ func (s clusterCommands) pinCommands() []*cli.Command {
 					return args.Errorf("%s needs --reason: the documents of the clusters state it", c.Command.HelpName)
 				}
 				if c.IsSet("until") {
-					at, err := futureTime("until", c.String("until"), s.env.Now())
+					at, err := args.FutureTime("until", c.String("until"), s.Env.Now())
 					if err != nil {
 						return err
 					}
@@ -58,10 +61,10 @@ func (s clusterCommands) setPin(c *cli.Context, pin any) error {
 			return err
 		}
 	}
-	return s.perform(c, change{recomputed: selector != "", single: len(names) == 1, operations: func(conn client) ([]operation, error) {
+	return s.Perform(c, change.Change{Recomputed: selector != "", Single: len(names) == 1, Operations: func(client conn.Client) ([]change.Operation, error) {
 		on := names
 		if selector != "" {
-			matching, err := receiveAs[[]api.Cluster](conn.ListClusters(c.Context, &api.ListClustersParams{}, query(url.Values{"selector": {selector}})))
+			matching, err := conn.ReceiveAs[[]api.Cluster](client.ListClusters(c.Context, &api.ListClustersParams{}, conn.Query(url.Values{"selector": {selector}})))
 			if err == nil && len(matching) == 0 {
 				err = fmt.Errorf("no cluster matches %q", selector)
 			}
@@ -72,9 +75,9 @@ func (s clusterCommands) setPin(c *cli.Context, pin any) error {
 				on = append(on, cluster.ID)
 			}
 		}
-		ops := make([]operation, len(on))
+		ops := make([]change.Operation, len(on))
 		for i, name := range on {
-			ops[i] = clusters.operation("patch", name, map[string]any{"patch": map[string]any{"pinned": pin}})
+			ops[i] = kinds.Clusters.Operation("patch", name, map[string]any{"patch": map[string]any{"pinned": pin}})
 		}
 		return ops, nil
 	}})

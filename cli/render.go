@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/urfave/cli/v2"
 )
 
 // renderer shows the objects that the server renders.
@@ -34,28 +35,28 @@ func (s renderer) renderCommand() *cli.Command {
 			),
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "file", Aliases: []string{"f"}, Usage: "ResourceSets in a YAML `FILE`; - is standard input (default: the shipped ones, and one for each resource type with a template)"},
-			&cli.StringFlag{Name: "type", Usage: "only objects of inputs of this `TYPE`: " + args.ListOf(inputTypeNames()) + ", or a resource type (default: all)"},
+			&cli.StringFlag{Name: "type", Usage: "only objects of inputs of this `TYPE`: " + args.ListOf(kinds.InputTypeNames()) + ", or a resource type (default: all)"},
 		},
-		Action: withArguments(func(c *cli.Context, operands []string) error { return s.render(c, operands[0]) }),
+		Action: args.WithOperands(func(c *cli.Context, operands []string) error { return s.render(c, operands[0]) }),
 	}
 }
 
 func (s renderer) render(c *cli.Context, cluster string) error {
-	conn, err := s.connect(c)
+	client, err := s.Connect(c)
 	if err != nil {
 		return err
 	}
 	list := c.String("type")
 	if list != "" {
-		if _, err := s.inputType(c, conn, list); err != nil {
+		if _, err := s.inputType(c, client, list); err != nil {
 			return err
 		}
 	}
-	sets, err := s.resourceSets(c.String("file"))
+	sets, err := s.ResourceSets(c.String("file"))
 	if err != nil {
 		return err
 	}
-	made, err := receiveAs[api.Rendering](conn.Render(c.Context, nil, api.RenderRequest{Cluster: cluster, Type: list, ResourceSets: sets}))
+	made, err := conn.ReceiveAs[api.Rendering](client.Render(c.Context, nil, api.RenderRequest{Cluster: cluster, Type: list, ResourceSets: sets}))
 	switch {
 	case err != nil:
 		return err
@@ -72,21 +73,9 @@ func (s renderer) render(c *cli.Context, cluster string) error {
 	return s.printObjects(c, objects)
 }
 
-// resourceSets returns the text of a file with ResourceSets; empty without a file.
-func (s *session) resourceSets(file string) (string, error) {
-	if file == "" {
-		return "", nil
-	}
-	text, err := s.environment().Input(file)
-	if err == nil && len(text) == 0 {
-		err = fmt.Errorf("%s is empty", file)
-	}
-	return string(text), err
-}
-
 // printObjects writes Kubernetes objects as YAML documents for kubectl, or in the format of -o.
 func (s *session) printObjects(c *cli.Context, objects []json.RawMessage) error {
-	format, err := s.format(c)
+	format, err := s.Format(c)
 	if err != nil {
 		return err
 	}
@@ -96,7 +85,7 @@ func (s *session) printObjects(c *cli.Context, objects []json.RawMessage) error 
 			if err != nil {
 				return err
 			}
-			if _, err := fmt.Fprintf(s.env.Stdout, "---\n%s", text); err != nil {
+			if _, err := fmt.Fprintf(s.Env.Stdout, "---\n%s", text); err != nil {
 				return err
 			}
 		}
@@ -115,7 +104,7 @@ func (s *session) printObjects(c *cli.Context, objects []json.RawMessage) error 
 		}
 		return nil
 	}
-	return s.printAs(c, format, render.Output{
+	return s.PrintAs(c, format, render.Output{
 		Document: map[string]any{"apiVersion": "v1", "kind": "List", "items": append([]json.RawMessage{}, objects...)},
 		Tables: func() ([]render.Table, error) {
 			t := render.Table{Header: []string{"KIND", "NAMESPACE", "NAME"}}

@@ -3,44 +3,18 @@ package cli
 import (
 	"context"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/resourcetype"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
 
-// resourceTypes are the documents that each make a kind of definition; see resources.go.
-var resourceTypes = documentKind{
-	kind: "resource_type", schema: "ResourceType", name: "resource-type", plural: "resource types", title: "resource type", list: "resource_types",
-	aliases: []string{"rt", "resource-types"}, usage: "Resource types: kinds of definitions that are made by you",
-	example: "resource-type create network-policies -f network-policies.yaml",
-	fields: []field{
-		textField("description", "description", "description for people"),
-		listField("overridable", "overridable", "`PROPERTY` that clusters may set otherwise; repeat for more; replaces all"),
-		textField("removal", "removal", "effect on an object whose input is removed: delete, or keep with the annotation of the template"),
-	},
-	view: render.View{
-		Header: []string{"ID", "REMOVAL", "TEMPLATE", "OVERRIDABLE", "REVISION", "DESCRIPTION", "UPDATED"},
-		Narrow: 6,
-		Row: render.RowOf(func(d api.ResourceType) []string {
-			template := "no"
-			if d.Template != "" {
-				template = "yes"
-			}
-			return []string{
-				d.ID, d.Removal, template, strings.Join(d.Overridable, ","), strconv.FormatInt(d.Revision, 10), d.Description, render.Time(d.UpdatedAt),
-			}
-		}),
-	},
-	api: calls{path: "/resource_types"},
-}
-
 func (s *session) resourceTypeCommand() *cli.Command {
-	v := kindCommands{s, resourceTypes}
+	v := kindCommands{s, kinds.ResourceTypes}
 	remove := v.deleteCommand()
 	remove.Usage = "Delete a resource type without definitions"
 	for _, f := range remove.Flags {
@@ -52,11 +26,11 @@ func (s *session) resourceTypeCommand() *cli.Command {
 }
 
 // typesOf returns the resource types of the fleet by id.
-func (s *session) typesOf(ctx context.Context, conn client) ([]api.ResourceType, error) {
-	docs, err := s.readList(0, 0, func(e ...edit) (*http.Response, error) { return resourceTypes.api.list(ctx, conn, e...) })
+func (s *session) typesOf(ctx context.Context, client conn.Client) ([]api.ResourceType, error) {
+	docs, err := s.ReadList(0, 0, func(e ...conn.Edit) (*http.Response, error) { return kinds.ResourceTypes.Calls.List(ctx, client, e...) })
 	types := make([]api.ResourceType, len(docs))
 	for i, doc := range docs {
-		if err := (answer{body: doc}).decode(&types[i]); err != nil {
+		if err := (conn.Answer{Body: doc}).Decode(&types[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -64,8 +38,8 @@ func (s *session) typesOf(ctx context.Context, conn client) ([]api.ResourceType,
 }
 
 // typeIDs returns the ids of typesOf.
-func (s *session) typeIDs(ctx context.Context, conn client) ([]string, error) {
-	types, err := s.typesOf(ctx, conn)
+func (s *session) typeIDs(ctx context.Context, client conn.Client) ([]string, error) {
+	types, err := s.typesOf(ctx, client)
 	ids := make([]string, len(types))
 	for i, of := range types {
 		ids[i] = of.ID
@@ -74,25 +48,25 @@ func (s *session) typeIDs(ctx context.Context, conn client) ([]string, error) {
 }
 
 // typeOf returns one resource type.
-func (s *session) typeOf(ctx context.Context, conn client, id string) (api.ResourceType, error) {
-	return receiveAs[api.ResourceType](resourceTypes.api.get(ctx, conn, id))
+func (s *session) typeOf(ctx context.Context, client conn.Client, id string) (api.ResourceType, error) {
+	return conn.ReceiveAs[api.ResourceType](kinds.ResourceTypes.Calls.Get(ctx, client, id))
 }
 
 // completionTime is the time limit of a completion.
 const completionTime = 2 * time.Second
 
 // typeNames returns candidates for completion.
-func (s *completer) typeNames() []string { return s.idsOf(resourceTypes) }
+func (s *completer) typeNames() []string { return s.idsOf(kinds.ResourceTypes) }
 
 // propertiesOf returns the names of the fields of the type in the command line, each with an equals sign.
 func (s *completer) propertiesOf(flag string) []string {
-	conn, err := s.connection.client(s.c)
+	client, err := s.Connection.Client(s.c)
 	if err != nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(s.c.Context, completionTime)
 	defer cancel()
-	of, err := s.typeOf(ctx, conn, s.resourceType)
+	of, err := s.typeOf(ctx, client, s.resourceType)
 	if err != nil {
 		return nil
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/change"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/urfave/cli/v2"
 )
 
@@ -23,8 +25,8 @@ func (s revisionCommands) revertCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "only", Usage: "only the changes of this `KIND/NAME`; repeat for more"},
 			&cli.BoolFlag{Name: "ours", Usage: "on a conflict, keep the later change"},
 			&cli.BoolFlag{Name: "theirs", Usage: "on a conflict, restore the value before the revision"},
-			dryRunFlag(), yesFlag(),
-		}, plannedFlags()),
+			change.DryRunFlag(), change.YesFlag(),
+		}, change.PlannedFlags()),
 		Action: func(c *cli.Context) error {
 			revisions, err := revisionArguments(c)
 			if err != nil {
@@ -43,14 +45,14 @@ func (s revisionCommands) revertCommand() *cli.Command {
 					return err
 				}
 			}
-			return s.perform(c, change{operations: fixedOperations(ops...), description: what})
+			return s.Perform(c, change.Change{Operations: change.FixedOperations(ops...), Description: what})
 		},
 	}
 }
 
 // revisionArguments returns the revisions of the command line, newest first.
 func revisionArguments(c *cli.Context) ([]int64, error) {
-	operands, err := severalArguments(c, "REVISION")
+	operands, err := args.SeveralOperands(c, "REVISION")
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +69,7 @@ func revisionArguments(c *cli.Context) ([]int64, error) {
 	return slices.Compact(revisions), nil
 }
 
-func revertOperations(c *cli.Context, revisions []int64) ([]operation, error) {
+func revertOperations(c *cli.Context, revisions []int64) ([]change.Operation, error) {
 	prefer := ""
 	switch {
 	case c.Bool("ours") && c.Bool("theirs"):
@@ -77,23 +79,23 @@ func revertOperations(c *cli.Context, revisions []int64) ([]operation, error) {
 	case c.Bool("theirs"):
 		prefer = "theirs"
 	}
-	var documents []operation
+	var documents []change.Operation
 	for _, name := range c.StringSlice("only") {
 		slash := max(0, strings.LastIndexByte(name, '/'))
-		n, known := findKind(name[:slash])
+		n, known := kinds.Find(name[:slash])
 		if !known {
-			return nil, args.Errorf("--only takes KIND/NAME, such as component/podinfo, not %q; kinds are %s", name, args.ListOf(kindWords()))
+			return nil, args.Errorf("--only takes KIND/NAME, such as component/podinfo, not %q; kinds are %s", name, args.ListOf(kinds.Words()))
 		}
 		id := name[slash+1:]
 		if err := args.CheckID("--only", id); err != nil {
 			return nil, err
 		}
-		documents = append(documents, n.operation("revert", id, nil))
+		documents = append(documents, n.Operation("revert", id, nil))
 	}
 	if len(documents) == 0 {
-		documents = []operation{{}}
+		documents = []change.Operation{{}}
 	}
-	var ops []operation
+	var ops []change.Operation
 	for _, revision := range revisions {
 		for _, doc := range documents {
 			op := maps.Clone(doc)

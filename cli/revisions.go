@@ -6,6 +6,9 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/change"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/planview"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -13,7 +16,7 @@ import (
 )
 
 // revisionView shows revisions, single ones and those of a list.
-var revisionView = planview.RevisionView(nameOfKind)
+var revisionView = planview.RevisionView(kinds.NameOf)
 
 // revisionCommands are the commands about revisions.
 type revisionCommands struct{ *session }
@@ -26,23 +29,23 @@ func (s revisionCommands) revisionCommand() *cli.Command {
 }
 
 func (s revisionCommands) listRevisionsCommand() *cli.Command {
-	names := kindNames()
+	names := kinds.Names()
 	last := len(names) - 1
-	filters := []filter{
-		{flag: &cli.StringFlag{Name: "kind", Usage: "only changes of this `KIND`: " + strings.Join(names[:last], ", ") + " or " + names[last]}, param: "kind"},
-		{flag: &cli.StringFlag{Name: "id", Usage: "only changes of the document with this `ID`; needs --kind"}, param: "id"},
-		{flag: &cli.StringFlag{Name: "actor", Usage: "only changes by this `ACTOR`"}, param: "actor"},
+	filters := []kinds.Filter{
+		{Flag: &cli.StringFlag{Name: "kind", Usage: "only changes of this `KIND`: " + strings.Join(names[:last], ", ") + " or " + names[last]}, Param: "kind"},
+		{Flag: &cli.StringFlag{Name: "id", Usage: "only changes of the document with this `ID`; needs --kind"}, Param: "id"},
+		{Flag: &cli.StringFlag{Name: "actor", Usage: "only changes by this `ACTOR`"}, Param: "actor"},
 	}
 	filters = append(filters, periodFilters()...)
-	revisions := kindCommands{s.session, documentKind{
-		name: revisionName, plural: "revisions, newest first", view: revisionView,
-		api: revisionCalls, page: 1000,
-		filters: func() []filter { return filters },
+	revisions := kindCommands{s.session, kinds.Kind{
+		Name: revisionName, Plural: "revisions, newest first", View: revisionView,
+		Calls: conn.RevisionCalls, Page: 1000,
+		Filters: func() []kinds.Filter { return filters },
 	}}
 	cmd := revisions.listCommand()
 	list := cmd.Action
 	cmd.Action = func(c *cli.Context) error {
-		if err := setPeriod(c, s.env.Now()); err != nil {
+		if err := setPeriod(c, s.Env.Now()); err != nil {
 			return err
 		}
 		if c.Bool("watch") && c.NArg() == 0 {
@@ -54,11 +57,11 @@ func (s revisionCommands) listRevisionsCommand() *cli.Command {
 }
 
 func (s revisionCommands) getRevisionCommand() *cli.Command {
-	revisions := documentKind{name: "revision", plural: "revisions", title: "revision with its changes, before and after", view: revisionView}
+	revisions := kinds.Kind{Name: "revision", Plural: "revisions", Title: "revision with its changes, before and after", View: revisionView}
 	cmd := kindCommands{s.session, revisions}.getCommand()
-	cmd.ArgsUsage, cmd.Flags = "REVISION...", []cli.Flag{fullFlag()}
+	cmd.ArgsUsage, cmd.Flags = "REVISION...", []cli.Flag{change.FullFlag()}
 	cmd.Action = func(c *cli.Context) error {
-		operands, err := severalArguments(c, "REVISION")
+		operands, err := args.SeveralOperands(c, "REVISION")
 		if err != nil {
 			return err
 		}
@@ -67,63 +70,60 @@ func (s revisionCommands) getRevisionCommand() *cli.Command {
 				return args.Errorf("%q is not the number of a revision", arg)
 			}
 		}
-		conn, err := s.connect(c)
+		client, err := s.Connect(c)
 		if err != nil {
 			return err
 		}
 		var found []api.RevisionDetail
-		revisions.text = func(wide bool) string {
+		revisions.Text = func(wide bool) string {
 			var texts []string
 			for _, rev := range found {
-				texts = append(texts, planview.Revision(rev, s.planStyle(wide || c.Bool("full"), s.env.StdoutTerminal)))
+				texts = append(texts, planview.Revision(rev, s.PlanStyle(wide || c.Bool("full"), s.Env.StdoutTerminal)))
 			}
 			return strings.Join(texts, "\n")
 		}
-		return kindCommands{s.session, revisions}.getSeveral(c, operands, func(arg string) (answer, error) {
+		return kindCommands{s.session, revisions}.getSeveral(c, operands, func(arg string) (conn.Answer, error) {
 			n, err := strconv.ParseInt(arg, 10, 64)
 			if err != nil {
-				return answer{}, err
+				return conn.Answer{}, err
 			}
-			a, err := wholeRevision(func(e ...edit) (*http.Response, error) {
-				return conn.GetRevision(c.Context, n, nil, e...)
+			a, err := wholeRevision(func(e ...conn.Edit) (*http.Response, error) {
+				return client.GetRevision(c.Context, n, nil, e...)
 			})
 			if err != nil {
 				return a, err
 			}
 			found = append(found, api.RevisionDetail{})
-			return a, a.decode(&found[len(found)-1])
+			return a, a.Decode(&found[len(found)-1])
 		})
 	}
 	return cmd
 }
 
-// revisionCalls lists revisions, the only request that they share with kinds.
-var revisionCalls = calls{path: "/revisions"}
-
 // wholeRevision reads a revision with all pages of its changes.
-func wholeRevision(page func(e ...edit) (*http.Response, error)) (answer, error) {
-	whole, err := receive(page())
-	if err != nil || whole.next == nil {
+func wholeRevision(page func(e ...conn.Edit) (*http.Response, error)) (conn.Answer, error) {
+	whole, err := conn.Receive(page())
+	if err != nil || whole.Next == nil {
 		return whole, err
 	}
 	var doc api.RevisionDetail
-	if err := whole.decode(&doc); err != nil {
-		return answer{}, err
+	if err := whole.Decode(&doc); err != nil {
+		return conn.Answer{}, err
 	}
-	for next := whole.next; next != nil; {
-		a, err := receive(page(query(next)))
+	for next := whole.Next; next != nil; {
+		a, err := conn.Receive(page(conn.Query(next)))
 		if err != nil {
-			return answer{}, err
+			return conn.Answer{}, err
 		}
 		var more api.RevisionDetail
-		if err := a.decode(&more); err != nil {
-			return answer{}, err
+		if err := a.Decode(&more); err != nil {
+			return conn.Answer{}, err
 		}
 		if len(more.Changes) == 0 {
 			break
 		}
-		doc.Changes, next = append(doc.Changes, more.Changes...), a.next
+		doc.Changes, next = append(doc.Changes, more.Changes...), a.Next
 	}
-	whole.body, err = render.Encode(doc)
+	whole.Body, err = render.Encode(doc)
 	return whole, err
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -41,8 +42,8 @@ func (s statusCommands) statusCommand() *cli.Command {
 		Name:        "status",
 		Usage:       "Show the server's version, readiness and revision; fails when it is not ready",
 		Description: "It also shows the use of each limit of the whole fleet with -o wide and -o json; otherwise only of limits of which 80 % or more are used.",
-		Action: s.connected(func(c *cli.Context, conn client, _ []string) error {
-			st, problem := s.status(c, conn)
+		Action: s.Connected(func(c *cli.Context, client conn.Client, _ []string) error {
+			st, problem := s.status(c, client)
 			if st.Version == "" {
 				return problem
 			}
@@ -55,19 +56,19 @@ func (s statusCommands) statusCommand() *cli.Command {
 }
 
 // status requests the state. An error with a status that has a version describes the failing checks.
-func (s statusCommands) status(c *cli.Context, conn client) (status, error) {
-	st := status{URL: s.connection.settings.URL, Context: s.connection.settings.Context, Checks: map[string]string{}}
-	a, err := receive(conn.GetVersion(c.Context))
+func (s statusCommands) status(c *cli.Context, client conn.Client) (status, error) {
+	st := status{URL: s.Connection.Settings.URL, Context: s.Connection.Settings.Context, Checks: map[string]string{}}
+	a, err := conn.Receive(client.GetVersion(c.Context))
 	if err != nil {
 		return st, err
 	}
 	var version api.Version
-	if err := a.decode(&version); err != nil {
+	if err := a.Decode(&version); err != nil {
 		return st, err
 	}
 	st.Version, st.Mode, st.Store = version.Version, version.Mode, version.Store
 
-	readiness, err := readiness(receive(conn.GetReady(c.Context, nil)))
+	readiness, err := readiness(conn.Receive(client.GetReady(c.Context, nil)))
 	if err != nil {
 		return st, err
 	}
@@ -77,17 +78,17 @@ func (s statusCommands) status(c *cli.Context, conn client) (status, error) {
 	}
 	// The Flux endpoints return the revision in both modes. Ids are lower case, so this filter matches nothing and the response
 	// stays small.
-	a, err = receive(conn.PollClusters(c.Context, nil, query(url.Values{"selector": {"id=NONE"}})))
+	a, err = conn.Receive(client.PollClusters(c.Context, nil, conn.Query(url.Values{"selector": {"id=NONE"}})))
 	if err != nil {
 		return st, err
 	}
-	if n, err := strconv.ParseInt(a.revision, 10, 64); err == nil {
+	if n, err := strconv.ParseInt(a.Revision, 10, 64); err == nil {
 		st.Revision = &n
 	}
 	if st.Mode != "crud" {
 		return st, nil
 	}
-	known, err := receiveAs[api.FleetStatus](conn.GetStatus(c.Context, nil, query(url.Values{"selector": {"id=NONE"}})))
+	known, err := conn.ReceiveAs[api.FleetStatus](client.GetStatus(c.Context, nil, conn.Query(url.Values{"selector": {"id=NONE"}})))
 	if problem, ok := errors.AsType[*apiclient.Error](err); ok && problem.StatusCode == http.StatusForbidden {
 		return st, nil // the token is only for polls
 	}
@@ -110,20 +111,20 @@ func notReady(checks map[string]string) error {
 }
 
 // readiness decodes a response whose 503 has the same body as its 200.
-func readiness(a answer, err error) (api.Readiness, error) {
+func readiness(a conn.Answer, err error) (api.Readiness, error) {
 	var problem *apiclient.Error
 	if errors.As(err, &problem) && problem.StatusCode == http.StatusServiceUnavailable {
-		a.body, err = problem.Body, nil
+		a.Body, err = problem.Body, nil
 	}
 	if err != nil {
 		return api.Readiness{}, err
 	}
 	var r api.Readiness
-	return r, a.decode(&r)
+	return r, a.Decode(&r)
 }
 
 func (s statusCommands) printStatus(c *cli.Context, st status) error {
-	return s.print(c, render.Output{
+	return s.Print(c, render.Output{
 		Document: st,
 		Tables: func() ([]render.Table, error) {
 			revision := "unknown"
@@ -164,22 +165,22 @@ func (s statusCommands) versionCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "version",
 		Usage: "Show the version of this program; status shows the server's",
-		Action: withArguments(func(c *cli.Context, _ []string) error {
+		Action: args.WithOperands(func(c *cli.Context, _ []string) error {
 			return s.printVersion(c)
 		}),
 	}
 }
 
 func (s statusCommands) printVersion(c *cli.Context) error {
-	if err := s.checkOutput(c); err != nil {
+	if err := s.CheckOutput(c); err != nil {
 		return err
 	}
 	document := struct {
 		Version   string `json:"version"`
 		GoVersion string `json:"go_version"`
 		Platform  string `json:"platform"`
-	}{s.env.Version, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
-	return s.print(c, render.Output{
+	}{s.Env.Version, runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+	return s.Print(c, render.Output{
 		Document: document,
 		Tables: func() ([]render.Table, error) {
 			return []render.Table{{
@@ -187,6 +188,6 @@ func (s statusCommands) printVersion(c *cli.Context) error {
 				Rows:   [][]string{{document.Version, document.GoVersion, document.Platform}},
 			}}, nil
 		},
-		Names: func() ([]string, error) { return []string{fmt.Sprintf("%s/%s", args.Program, s.env.Version)}, nil },
+		Names: func() ([]string, error) { return []string{fmt.Sprintf("%s/%s", args.Program, s.Env.Version)}, nil },
 	})
 }

@@ -7,57 +7,20 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/urfave/cli/v2"
-
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/change"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/urfave/cli/v2"
 )
 
 var tokenRoles = []string{"poll", "read", "write", "admin", "scoped"}
-
-var tokens = documentKind{
-	kind: "token", name: "token", plural: "tokens", title: "token",
-	filters: func() []filter {
-		return []filter{
-			{&cli.StringFlag{Name: "cluster", Usage: "only tokens of this `CLUSTER`"}, "cluster_id"},
-			{&cli.StringFlag{Name: "name", Usage: "only the token with this `NAME`"}, "name"},
-		}
-	},
-	view: render.View{
-		Header: []string{"ID", "NAME", "ROLE", "CLUSTER", "EXPIRES", "SECRETS", "REVISION", "DESCRIPTION", "CREATED", "UPDATED"},
-		Narrow: 6,
-		Row: render.RowOf(func(d api.Token) []string {
-			secrets := make([]string, len(d.Secrets))
-			for i, s := range d.Secrets {
-				secrets[i] = s.Fingerprint
-				if s.ExpiresAt != nil {
-					secrets[i] += " until " + render.Time(*s.ExpiresAt)
-				}
-			}
-			return []string{
-				d.ID, d.Name, d.Role, d.ClusterID, render.TimeOr(d.ExpiresAt, "never"), strings.Join(secrets, ", "),
-				strconv.FormatInt(d.Revision, 10), d.Description, render.Time(d.CreatedAt), render.Time(d.UpdatedAt),
-			}
-		}),
-	},
-	api: calls{path: "/tokens"},
-}
-
-// adminPath reports whether a request concerns tokens, access documents, webhooks or a backup. These need the write token even for reads.
-func adminPath(base string, requested *url.URL) bool {
-	if u, err := url.Parse(base); err == nil {
-		rest, ok := strings.CutPrefix(requested.Path, strings.TrimRight(u.Path, "/"))
-		first, _, _ := strings.Cut(strings.TrimPrefix(rest, "/"), "/")
-		return ok && (rest == "/backup" || first == "tokens" || first == "access" || first == "webhooks")
-	}
-	return false
-}
 
 // tokenCommands are the commands about tokens of the service.
 type tokenCommands struct{ *session }
@@ -67,7 +30,7 @@ func (s tokenCommands) tokenCommand() *cli.Command {
 		Name: "token", Aliases: []string{"tokens"}, Usage: "Tokens for single clusters, people and pipelines",
 		Subcommands: []*cli.Command{
 			s.createTokenCommand(),
-			kindCommands{s.session, tokens}.listCommand(),
+			kindCommands{s.session, kinds.Tokens}.listCommand(),
 			s.getTokenCommand(),
 			s.rotateTokenCommand(),
 			s.revokeTokenCommand(),
@@ -96,7 +59,7 @@ func expiresAt(c *cli.Context) (any, error) {
 			continue
 		}
 		now := time.Now()
-		at, err := futureTime(name, c.String(name), now)
+		at, err := args.FutureTime(name, c.String(name), now)
 		if err == nil && !at.After(now) {
 			err = args.Errorf("--%s %q is not in the future", name, c.String(name))
 		}
@@ -121,8 +84,8 @@ func (s tokenCommands) createTokenCommand() *cli.Command {
 			&cli.StringFlag{Name: "role", Usage: "`ROLE`: " + args.ListOf(tokenRoles) + " (default: poll, with --cluster)"},
 			&cli.StringFlag{Name: "cluster", Usage: "the `CLUSTER` that a poll token is for"},
 			&cli.StringFlag{Name: "description", Usage: "where it is used, as a note for its rotation"},
-		}, expiryFlags(), []cli.Flag{dryRunFlag()}),
-		Action: withArguments(func(c *cli.Context, operands []string) error {
+		}, expiryFlags(), []cli.Flag{change.DryRunFlag()}),
+		Action: args.WithOperands(func(c *cli.Context, operands []string) error {
 			body := map[string]any{"name": operands[0], "role": c.String("role")}
 			if c.IsSet("cluster") {
 				body["cluster_id"], body["role"] = c.String("cluster"), cmp.Or(c.String("role"), "poll")
@@ -141,11 +104,11 @@ func (s tokenCommands) createTokenCommand() *cli.Command {
 			if err := s.checkSecretOutput(c); err != nil {
 				return err
 			}
-			conn, err := s.connect(c)
+			client, err := s.Connect(c)
 			if err != nil {
 				return err
 			}
-			a, err := s.createToken(c, conn, body)
+			a, err := s.createToken(c, client, body)
 			if err != nil {
 				return err
 			}
@@ -154,39 +117,39 @@ func (s tokenCommands) createTokenCommand() *cli.Command {
 	}
 }
 
-func (s tokenCommands) createToken(c *cli.Context, conn client, body map[string]any) (answer, error) {
-	return receive(tokens.api.create(c.Context, conn, body, writeEdits(c)...))
+func (s tokenCommands) createToken(c *cli.Context, client conn.Client, body map[string]any) (conn.Answer, error) {
+	return conn.Receive(kinds.Tokens.Calls.Create(c.Context, client, body, change.WriteEdits(c)...))
 }
 
 // checkSecretOutput rejects, before a secret exists, an output that would lose it.
 func (s tokenCommands) checkSecretOutput(c *cli.Context) error {
-	if format, err := s.format(c); err == nil && format == "name" && !c.Bool("dry-run") {
+	if format, err := s.Format(c); err == nil && format == "name" && !c.Bool("dry-run") {
 		return args.Errorf("-o name would not show the secret, which cannot be shown later")
 	}
 	return nil
 }
 
 // printIssued prints a token with its new secret.
-func (s tokenCommands) printIssued(c *cli.Context, a answer) error {
+func (s tokenCommands) printIssued(c *cli.Context, a conn.Answer) error {
 	var issued api.IssuedToken
-	if err := a.decode(&issued); err != nil {
+	if err := a.Decode(&issued); err != nil {
 		return err
 	}
-	format, err := s.format(c)
+	format, err := s.Format(c)
 	if err != nil {
 		return err
 	}
 	switch {
 	case issued.Token == "":
-		return s.printChange(c, tokens.output(a.body))
+		return s.PrintChange(c, kinds.Tokens.Output(a.Body))
 	case c.Bool("quiet"), format == "table", format == "wide":
-		s.note("Token %q (%s), role %s, expires: %s. Its secret, shown this once:", issued.Name, issued.ID, issued.Role, render.TimeOr(issued.ExpiresAt, "never"))
-		_, err = fmt.Fprintln(s.env.Stdout, issued.Token)
+		s.Note("Token %q (%s), role %s, expires: %s. Its secret, shown this once:", issued.Name, issued.ID, issued.Role, render.TimeOr(issued.ExpiresAt, "never"))
+		_, err = fmt.Fprintln(s.Env.Stdout, issued.Token)
 	default:
-		err = s.print(c, tokens.output(a.body))
+		err = s.Print(c, kinds.Tokens.Output(a.Body))
 	}
 	if err != nil {
-		return withHint(err, "its secret was not shown; create another one with: token rotate "+issued.Name)
+		return conn.WithHint(err, "its secret was not shown; create another one with: token rotate "+issued.Name)
 	}
 	return nil
 }
@@ -199,50 +162,50 @@ func (s tokenCommands) getTokenCommand() *cli.Command {
 		Description: "NAME is a name or an id. A fingerprint is the first 8 digits of a secret's SHA-256, so this finds the token that a\n" +
 			"secret belongs to:\n\n    printf %s \"$SECRET\" | sha256sum | cut -c1-8",
 		Action: func(c *cli.Context) error {
-			names, err := severalArguments(c, "NAME")
+			names, err := args.SeveralOperands(c, "NAME")
 			if err != nil {
 				return err
 			}
-			conn, err := s.connect(c)
+			client, err := s.Connect(c)
 			if err != nil {
 				return err
 			}
-			return kindCommands{s.session, tokens}.getSeveral(c, names, func(name string) (answer, error) { return findToken(c, conn, name) })
+			return kindCommands{s.session, kinds.Tokens}.getSeveral(c, names, func(name string) (conn.Answer, error) { return findToken(c, client, name) })
 		},
 	}
 }
 
 // findToken finds a token by id, or else by name.
-func findToken(c *cli.Context, conn client, name string) (answer, error) {
+func findToken(c *cli.Context, client conn.Client, name string) (conn.Answer, error) {
 	if strings.HasPrefix(name, "frs_") { // a secret must not be part of a URL
-		return answer{}, args.Errorf("that is the secret of a token, not its name: token list shows the fingerprints, and token get --help how to take one")
+		return conn.Answer{}, args.Errorf("that is the secret of a token, not its name: token list shows the fingerprints, and token get --help how to take one")
 	}
-	a, err := receive(conn.GetToken(c.Context, name, nil))
+	a, err := conn.Receive(client.GetToken(c.Context, name, nil))
 	if err == nil || apiclient.ErrorCode(err) != "not_found" {
 		return a, err
 	}
-	list, listErr := receive(conn.ListTokens(c.Context, nil, query(url.Values{"name": {name}})))
+	list, listErr := conn.Receive(client.ListTokens(c.Context, nil, conn.Query(url.Values{"name": {name}})))
 	if listErr != nil {
 		return a, listErr
 	}
 	var found []json.RawMessage
-	if listErr := list.decode(&found); listErr != nil {
+	if listErr := list.Decode(&found); listErr != nil {
 		return a, listErr
 	}
 	if len(found) != 1 {
 		return a, err
 	}
-	list.body = found[0]
+	list.Body = found[0]
 	return list, nil
 }
 
 // tokenID returns the id of a token given by id or name.
-func tokenID(c *cli.Context, conn client, name string) (string, error) {
-	a, err := findToken(c, conn, name)
+func tokenID(c *cli.Context, client conn.Client, name string) (string, error) {
+	a, err := findToken(c, client, name)
 	if err != nil {
 		return "", err
 	}
-	return documentID(a.body)
+	return kinds.DocumentID(a.Body)
 }
 
 func (s tokenCommands) rotateTokenCommand() *cli.Command {
@@ -255,8 +218,8 @@ func (s tokenCommands) rotateTokenCommand() *cli.Command {
 			args.ExampleText("token rotate ci --overlap 24h --quiet > ci.token"),
 		Flags: slices.Concat([]cli.Flag{
 			&cli.StringFlag{Name: "overlap", Value: "24h", Usage: "how much longer secrets from before work, a `DURATION` up to 720h"},
-		}, expiryFlags(), writeFlags()),
-		Action: withArguments(func(c *cli.Context, operands []string) error {
+		}, expiryFlags(), change.WriteFlags()),
+		Action: args.WithOperands(func(c *cli.Context, operands []string) error {
 			body := map[string]any{"overlap": c.String("overlap")}
 			if at, err := expiresAt(c); err != nil {
 				return err
@@ -266,15 +229,15 @@ func (s tokenCommands) rotateTokenCommand() *cli.Command {
 			if err := s.checkSecretOutput(c); err != nil {
 				return err
 			}
-			conn, err := s.connect(c)
+			client, err := s.Connect(c)
 			if err != nil {
 				return err
 			}
-			id, err := tokenID(c, conn, operands[0])
+			id, err := tokenID(c, client, operands[0])
 			if err != nil {
 				return err
 			}
-			a, err := receive(send(c.Context, conn, http.MethodPost, tokens.api.document(id)+"/rotate", body, writeEdits(c)))
+			a, err := conn.Receive(conn.Send(c.Context, client, http.MethodPost, kinds.Tokens.Calls.Document(id)+"/rotate", body, change.WriteEdits(c)))
 			if err != nil {
 				return err
 			}
@@ -290,21 +253,21 @@ func (s tokenCommands) revokeTokenCommand() *cli.Command {
 		ArgsUsage: "NAME",
 		Description: "NAME is a name or an id. A cluster whose poll token is revoked keeps its objects, and receives no changes until it has\n" +
 			"another one.",
-		Flags: slices.Concat([]cli.Flag{yesFlag()}, writeFlags()),
-		Action: s.connected(func(c *cli.Context, conn client, operands []string) error {
-			id, err := tokenID(c, conn, operands[0])
+		Flags: slices.Concat([]cli.Flag{change.YesFlag()}, change.WriteFlags()),
+		Action: s.Connected(func(c *cli.Context, client conn.Client, operands []string) error {
+			id, err := tokenID(c, client, operands[0])
 			if err != nil {
 				return err
 			}
-			if err := s.confirm(c, change{description: fmt.Sprintf("revoke the token %q", operands[0]), unconfirmedInScripts: true}); err != nil {
+			if err := s.Confirm(c, change.Change{Description: fmt.Sprintf("revoke the token %q", operands[0]), UnconfirmedInScripts: true}); err != nil {
 				return err
 			}
-			a, err := receive(conn.RevokeToken(c.Context, id, nil, writeEdits(c)...))
+			a, err := conn.Receive(client.RevokeToken(c.Context, id, nil, change.WriteEdits(c)...))
 			if err != nil {
 				return err
 			}
-			s.line = tokens.name + "/" + operands[0] + " revoked"
-			return s.printChange(c, tokens.output(a.body))
+			s.Line = kinds.Tokens.Name + "/" + operands[0] + " revoked"
+			return s.PrintChange(c, kinds.Tokens.Output(a.Body))
 		}),
 	}
 }

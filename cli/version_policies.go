@@ -8,11 +8,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/change"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/urfave/cli/v2"
 )
 
 func (s versionCommands) policyCommand() *cli.Command {
@@ -58,10 +60,10 @@ func (s versionCommands) setPolicyCommand() *cli.Command {
 			&cli.StringFlag{Name: "track-tag", Usage: "with --image: follow the digest of this `TAG`, in place of --range"},
 			&cli.StringSliceFlag{Name: "write", Usage: "with --image: the value at a path, `PATH=TEMPLATE` with {image}, {tag}, {digest} and {semver}; repeat for more; replaces all; empty: none"},
 			&cli.StringFlag{Name: "write-image", Usage: "with --image: set the component's images entry of the image with this `NAME`, in place of values"},
-		}, writeFlags()...),
-		Action: s.connected(func(c *cli.Context, conn client, ids []string) error {
+		}, change.WriteFlags()...),
+		Action: s.Connected(func(c *cli.Context, client conn.Client, ids []string) error {
 			if c.IsSet("image") {
-				return s.changeImagePolicies(c, conn, ids[0], func(list []map[string]any) ([]map[string]any, error) { return setImagePolicy(c, list) })
+				return s.changeImagePolicies(c, client, ids[0], func(list []map[string]any) ([]map[string]any, error) { return setImagePolicy(c, list) })
 			}
 			policy, err := versionPolicyPatch(c)
 			if err != nil {
@@ -189,32 +191,32 @@ type componentPolicies struct {
 }
 
 // changeImagePolicies changes the list of image policies, unless another request changes the component meanwhile.
-func (s versionCommands) changeImagePolicies(c *cli.Context, conn client, id string, change func([]map[string]any) ([]map[string]any, error)) error {
-	a, err := receive(components.api.get(c.Context, conn, id))
+func (s versionCommands) changeImagePolicies(c *cli.Context, client conn.Client, id string, changed func([]map[string]any) ([]map[string]any, error)) error {
+	a, err := conn.Receive(kinds.Components.Calls.Get(c.Context, client, id))
 	if err != nil {
 		return err
 	}
 	var doc componentPolicies
-	if err := a.decode(&doc); err != nil {
+	if err := a.Decode(&doc); err != nil {
 		return err
 	}
-	list, err := change(doc.ImagePolicies)
+	list, err := changed(doc.ImagePolicies)
 	if err != nil {
 		return err
 	}
-	return s.patchComponent(c, id, map[string]any{"patch": map[string]any{"image_policies": list}, "if_match": a.etag})
+	return s.patchComponent(c, id, map[string]any{"patch": map[string]any{"image_policies": list}, "if_match": a.Etag})
 }
 
 // patchComponent changes fields of a component and prints its policies.
 func (s versionCommands) patchComponent(c *cli.Context, id string, patch map[string]any) error {
-	return s.performOn(c, components, change{
-		operations: fixedOperations(components.operation("patch", id, patch)), printsSummary: true,
-		show: func(_ client, a answer) error {
-			results, err := resultsOf(a)
+	return s.PerformOn(c, kinds.Components, change.Change{
+		Operations: change.FixedOperations(kinds.Components.Operation("patch", id, patch)), PrintsSummary: true,
+		Show: func(_ conn.Client, a conn.Answer) error {
+			results, err := change.ResultsOf(a)
 			if err != nil {
 				return err
 			}
-			return s.printPolicies(c, id, answer{body: results[0].Document}, s.printChange)
+			return s.printPolicies(c, id, conn.Answer{Body: results[0].Document}, s.PrintChange)
 		},
 	})
 }
@@ -223,20 +225,20 @@ func (s versionCommands) showPolicyCommand() *cli.Command {
 	return &cli.Command{
 		Name: "show", Usage: "Show the version policy of a component, and its image policies", ArgsUsage: "NAME",
 		Description: args.ExampleText("component policy show podinfo", "component policy show podinfo -o yaml"),
-		Action: s.connected(func(c *cli.Context, conn client, ids []string) error {
-			a, err := receive(components.api.get(c.Context, conn, ids[0]))
+		Action: s.Connected(func(c *cli.Context, client conn.Client, ids []string) error {
+			a, err := conn.Receive(kinds.Components.Calls.Get(c.Context, client, ids[0]))
 			if err != nil {
 				return err
 			}
-			return s.printPolicies(c, ids[0], a, s.print)
+			return s.printPolicies(c, ids[0], a, s.Print)
 		}),
 	}
 }
 
 // printPolicies prints the policies of a component.
-func (s versionCommands) printPolicies(c *cli.Context, id string, a answer, show func(*cli.Context, render.Output) error) error {
+func (s versionCommands) printPolicies(c *cli.Context, id string, a conn.Answer, show func(*cli.Context, render.Output) error) error {
 	var doc componentPolicies
-	if err := a.decode(&doc); err != nil {
+	if err := a.Decode(&doc); err != nil {
 		return err
 	}
 	return show(c, render.Output{
@@ -246,7 +248,7 @@ func (s versionCommands) printPolicies(c *cli.Context, id string, a answer, show
 				VersionPolicy *api.VersionPolicy `json:"version_policy"`
 				ImagePolicies []api.ImagePolicy  `json:"image_policies"`
 			}
-			err := a.decode(&d)
+			err := a.Decode(&d)
 			t := render.Table{Header: []string{"POLICY", "FOLLOWS", "MIN AGE", "INTERVAL", "SUSPENDED", "ACTION", "MOVES", "IMAGE", "WRITES"}, Narrow: 7}
 			if p := d.VersionPolicy; p != nil {
 				moves := "catalog"
@@ -267,7 +269,7 @@ func (s versionCommands) printPolicies(c *cli.Context, id string, a answer, show
 			}
 			return []render.Table{t}, err
 		},
-		Names: func() ([]string, error) { return []string{components.name + "/" + id}, nil },
+		Names: func() ([]string, error) { return []string{kinds.Components.Name + "/" + id}, nil },
 	})
 }
 
@@ -302,13 +304,13 @@ func joinNonEmpty(texts []string, separator string) string {
 
 func (s versionCommands) suspendCommand(name, usage string, suspended bool) *cli.Command {
 	return &cli.Command{
-		Name: name, Usage: usage, ArgsUsage: "NAME", Flags: append([]cli.Flag{imageFlag(policyImage + ", which includes its images")}, writeFlags()...),
+		Name: name, Usage: usage, ArgsUsage: "NAME", Flags: append([]cli.Flag{imageFlag(policyImage + ", which includes its images")}, change.WriteFlags()...),
 		Description: args.ExampleText("component policy "+name+" podinfo", "component policy "+name+" podinfo --image redis"),
-		Action: s.connected(func(c *cli.Context, conn client, ids []string) error {
+		Action: s.Connected(func(c *cli.Context, client conn.Client, ids []string) error {
 			if !c.IsSet("image") {
 				return s.patchComponent(c, ids[0], map[string]any{"patch": map[string]any{"version_policy": map[string]any{"suspended": suspended}}})
 			}
-			return s.changeImagePolicies(c, conn, ids[0], func(list []map[string]any) ([]map[string]any, error) {
+			return s.changeImagePolicies(c, client, ids[0], func(list []map[string]any) ([]map[string]any, error) {
 				policy := findPolicy(list, c.String("image"))
 				if policy == nil {
 					return nil, noImagePolicy(c, ids[0])
@@ -326,13 +328,13 @@ func noImagePolicy(c *cli.Context, id string) error {
 
 func (s versionCommands) deletePolicyCommand() *cli.Command {
 	return &cli.Command{
-		Name: "delete", Usage: "Delete the version policy of a component, or one of its image policies", ArgsUsage: "NAME", Flags: append([]cli.Flag{imageFlag(policyImage)}, writeFlags()...),
+		Name: "delete", Usage: "Delete the version policy of a component, or one of its image policies", ArgsUsage: "NAME", Flags: append([]cli.Flag{imageFlag(policyImage)}, change.WriteFlags()...),
 		Description: args.ExampleText("component policy delete podinfo --image redis"),
-		Action: s.connected(func(c *cli.Context, conn client, ids []string) error {
+		Action: s.Connected(func(c *cli.Context, client conn.Client, ids []string) error {
 			if !c.IsSet("image") {
 				return s.patchComponent(c, ids[0], map[string]any{"patch": map[string]any{"version_policy": nil}})
 			}
-			return s.changeImagePolicies(c, conn, ids[0], func(list []map[string]any) ([]map[string]any, error) {
+			return s.changeImagePolicies(c, client, ids[0], func(list []map[string]any) ([]map[string]any, error) {
 				if findPolicy(list, c.String("image")) == nil {
 					return nil, noImagePolicy(c, ids[0])
 				}

@@ -9,11 +9,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/change"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/urfave/cli/v2"
 )
 
 // versionCommands are the commands about versions of components and their policies.
@@ -34,21 +36,23 @@ func (s versionCommands) versionsCommand() *cli.Command {
 			"older version themselves, which a move does not reach.\n\n" +
 			args.ExampleText("component versions podinfo", "component versions podinfo --refresh", "component versions podinfo -o jsonpath='{.sources[0].candidate}'"),
 		Flags: []cli.Flag{&cli.BoolFlag{Name: "refresh", Usage: "scan its registries first; the server needs VERSION_SCAN=true"}},
-		Action: s.connected(func(c *cli.Context, conn client, ids []string) error {
+		Action: s.Connected(func(c *cli.Context, client conn.Client, ids []string) error {
 			method, path := http.MethodGet, versionsPath(ids[0])
 			if c.Bool("refresh") {
 				method, path = http.MethodPost, path+"/refresh"
 			}
-			a, err := receive(send(c.Context, conn, method, path, nil, nil))
+			a, err := conn.Receive(conn.Send(c.Context, client, method, path, nil, nil))
 			if err != nil {
 				return err
 			}
-			return s.print(c, versionsOutput(a.body))
+			return s.Print(c, versionsOutput(a.Body))
 		}),
 	}
 }
 
-func versionsPath(component string) string { return components.api.document(component) + "/versions" }
+func versionsPath(component string) string {
+	return kinds.Components.Calls.Document(component) + "/versions"
+}
 
 func (s versionCommands) pushCommand() *cli.Command {
 	return &cli.Command{
@@ -61,20 +65,20 @@ func (s versionCommands) pushCommand() *cli.Command {
 			&cli.StringFlag{Name: "digest", Usage: "`DIGEST` that the tag refers to, such as sha256:486ea4…"},
 			&cli.StringFlag{Name: "created-at", Usage: "`TIME` of its creation, such as 2026-01-02T03:04:05Z, or a duration before now such as 2h; default: now"},
 		},
-		Action: s.connected(func(c *cli.Context, conn client, ids []string) error {
+		Action: s.Connected(func(c *cli.Context, client conn.Client, ids []string) error {
 			body := versionBody(c, ids[1], "digest")
-			created, err := pastTime("created-at", c.String("created-at"), s.env.Now())
+			created, err := args.PastTime("created-at", c.String("created-at"), s.Env.Now())
 			if err != nil {
 				return err
 			}
 			if created != "" {
 				body["created_at"] = created
 			}
-			a, err := receive(send(c.Context, conn, http.MethodPost, versionsPath(ids[0]), body, nil))
+			a, err := conn.Receive(conn.Send(c.Context, client, http.MethodPost, versionsPath(ids[0]), body, nil))
 			if err != nil {
 				return err
 			}
-			return s.printChange(c, versionsOutput(a.body))
+			return s.PrintChange(c, versionsOutput(a.Body))
 		}),
 	}
 }
@@ -95,17 +99,17 @@ func (s versionCommands) holdCommand() *cli.Command {
 		Name: "hold", Usage: "Hold a version, so that no policy moves to it until it is released", ArgsUsage: "NAME VERSION",
 		Description: "Clusters that run it keep it. An aborted rollout, a revert and a restore hold the version that they remove.\n\n" +
 			args.ExampleText("component hold podinfo 6.9.0 --reason 'INC-7: breaks sign-in'"),
-		Flags: append([]cli.Flag{imageFlag(versionOfImage), &cli.StringFlag{Name: "digest", Usage: "hold the tag only while it refers to this `DIGEST`"}}, writeFlags()...),
-		Action: s.connected(func(c *cli.Context, conn client, ids []string) error {
+		Flags: append([]cli.Flag{imageFlag(versionOfImage), &cli.StringFlag{Name: "digest", Usage: "hold the tag only while it refers to this `DIGEST`"}}, change.WriteFlags()...),
+		Action: s.Connected(func(c *cli.Context, client conn.Client, ids []string) error {
 			body := versionBody(c, ids[1], "digest")
 			if reason := c.String("reason"); reason != "" {
 				body["reason"] = reason
 			}
-			a, err := receive(send(c.Context, conn, http.MethodPost, versionsPath(ids[0])+"/holds", body, writeEdits(c)))
+			a, err := conn.Receive(conn.Send(c.Context, client, http.MethodPost, versionsPath(ids[0])+"/holds", body, change.WriteEdits(c)))
 			if err != nil {
 				return err
 			}
-			return s.printChange(c, versionsOutput(a.body))
+			return s.PrintChange(c, versionsOutput(a.Body))
 		}),
 	}
 }
@@ -114,17 +118,17 @@ func (s versionCommands) releaseCommand() *cli.Command {
 	return &cli.Command{
 		Name: "release", Usage: "Release a held version, so that policies may move to it again", ArgsUsage: "NAME VERSION",
 		Description: args.ExampleText("component release podinfo 6.9.0"),
-		Flags:       append([]cli.Flag{imageFlag(versionOfImage)}, writeFlags()...),
-		Action: s.connected(func(c *cli.Context, conn client, ids []string) error {
+		Flags:       append([]cli.Flag{imageFlag(versionOfImage)}, change.WriteFlags()...),
+		Action: s.Connected(func(c *cli.Context, client conn.Client, ids []string) error {
 			held := url.Values{"version": {ids[1]}}
 			if c.IsSet("image") {
 				held.Set("image", c.String("image"))
 			}
-			a, err := receive(send(c.Context, conn, http.MethodDelete, versionsPath(ids[0])+"/holds", nil, append(writeEdits(c), query(held))))
+			a, err := conn.Receive(conn.Send(c.Context, client, http.MethodDelete, versionsPath(ids[0])+"/holds", nil, append(change.WriteEdits(c), conn.Query(held))))
 			if err != nil {
 				return err
 			}
-			return s.printChange(c, versionsOutput(a.body))
+			return s.PrintChange(c, versionsOutput(a.Body))
 		}),
 	}
 }

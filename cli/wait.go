@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/fleetview"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
@@ -48,28 +50,28 @@ func (s *session) waitCommand() *cli.Command {
 		Action: func(c *cli.Context) error {
 			id := c.String("cluster")
 			if c.NArg() > 0 && id == "" {
-				operands, err := arguments(c, "CLUSTER")
+				operands, err := args.Operands(c, "CLUSTER")
 				if err != nil {
 					return err
 				}
-				id = strings.TrimPrefix(operands[0], clusters.name+"/") // as -o name prints it
-			} else if _, err := arguments(c); err != nil {
+				id = strings.TrimPrefix(operands[0], kinds.Clusters.Name+"/") // as -o name prints it
+			} else if _, err := args.Operands(c); err != nil {
 				return err
 			}
 			if err := checkAwaited(c, id); err != nil {
 				return err
 			}
-			conn, err := s.connect(c)
+			client, err := s.Connect(c)
 			if err != nil {
 				return err
 			}
 			if id != "" {
-				return s.wait(c, func() (progress, error) { return clusterProgress(c, conn, id) })
+				return s.wait(c, func() (progress, error) { return clusterProgress(c, client, id) })
 			}
 			if c.IsSet("rollout") {
-				return s.wait(c, func() (progress, error) { return rolloutProgress(c, conn) })
+				return s.wait(c, func() (progress, error) { return rolloutProgress(c, client) })
 			}
-			return s.wait(c, func() (progress, error) { return fleetProgress(c, conn) })
+			return s.wait(c, func() (progress, error) { return fleetProgress(c, client) })
 		},
 	}
 }
@@ -111,7 +113,7 @@ type progress struct {
 
 // wait observes progress until it ends, and shows its changes on standard error.
 func (s *session) wait(c *cli.Context, observe func() (progress, error)) error {
-	return s.follow(c, &progressLine{session: s, out: s.env.Stderr, terminal: s.env.StderrTerminal}, observe)
+	return s.follow(c, &progressLine{session: s, out: s.Env.Stderr, terminal: s.Env.StderrTerminal}, observe)
 }
 
 // follow observes progress until it ends, or for the time of --within, and shows its changes in a line.
@@ -181,15 +183,15 @@ const quietRounds = 15
 
 func (l *progressLine) show(text string, last bool) {
 	l.since++
-	if l.quiet || text == l.shown || !l.terminal && !last && l.shown != "" && l.since < quietRounds && !l.every {
+	if l.Quiet || text == l.shown || !l.terminal && !last && l.shown != "" && l.since < quietRounds && !l.every {
 		return
 	}
 	if l.shown, l.since = text, 0; !l.terminal {
 		_, _ = fmt.Fprintln(l.out, render.Printable(text))
 		return
 	}
-	if l.env.Size != nil {
-		if columns, _ := l.env.Size(); columns > 1 && len(text) >= columns {
+	if l.Env.Size != nil {
+		if columns, _ := l.Env.Size(); columns > 1 && len(text) >= columns {
 			text = text[:columns-1] // a longer line could not be rewritten
 		}
 	}
@@ -204,8 +206,8 @@ func (l *progressLine) end() {
 }
 
 // clusterProgress returns the progress of one cluster, or of the component of the flag on it.
-func clusterProgress(c *cli.Context, conn client, id string) (progress, error) {
-	known, err := receiveAs[api.ClusterStatus](conn.GetClusterStatus(c.Context, id, nil))
+func clusterProgress(c *cli.Context, client conn.Client, id string) (progress, error) {
+	known, err := conn.ReceiveAs[api.ClusterStatus](client.GetClusterStatus(c.Context, id, nil))
 	if err != nil {
 		return progress{}, err
 	}
@@ -224,21 +226,21 @@ func clusterProgress(c *cli.Context, conn client, id string) (progress, error) {
 const namedFailures = 5
 
 // fleetProgress returns the progress of the clusters that the flags select.
-func fleetProgress(c *cli.Context, conn client) (progress, error) {
+func fleetProgress(c *cli.Context, client conn.Client) (progress, error) {
 	filter := url.Values{"limit": {strconv.Itoa(namedFailures)}, "sort": {"state"}}
 	for _, name := range awaitedFilters {
 		if c.IsSet(name) {
 			filter.Set(strings.ReplaceAll(name, "-", "_"), fmt.Sprint(c.Value(name)))
 		}
 	}
-	known, err := receiveAs[api.FleetStatus](conn.GetStatus(c.Context, nil, query(filter)))
+	known, err := conn.ReceiveAs[api.FleetStatus](client.GetStatus(c.Context, nil, conn.Query(filter)))
 	if err != nil {
 		return progress{}, err
 	}
 	revision := c.IsSet("changed-in")
 	finished := known.Counts[fleetview.StateConfirmed] + known.Counts["superseded"]
 	if revision && finished+known.Counts["delivered"] == known.Total {
-		waiting, err := awaitingReceipts(c, conn, filter, known)
+		waiting, err := awaitingReceipts(c, client, filter, known)
 		if err != nil {
 			return progress{}, err
 		}
@@ -261,13 +263,13 @@ func fleetProgress(c *cli.Context, conn client) (progress, error) {
 
 // awaitingReceipts returns the number of clusters in the state delivered that have inputs to confirm. The others only lost inputs by
 // the revision, and nothing confirms a removal.
-func awaitingReceipts(c *cli.Context, conn client, filter url.Values, known api.FleetStatus) (int, error) {
+func awaitingReceipts(c *cli.Context, client conn.Client, filter url.Values, known api.FleetStatus) (int, error) {
 	if known.Counts["delivered"] == 0 {
 		return 0, nil
 	}
 	filter.Set("state", "delivered")
-	filter.Set("limit", strconv.Itoa(maxPage))
-	some, err := receiveAs[api.FleetStatus](conn.GetStatus(c.Context, nil, query(filter)))
+	filter.Set("limit", strconv.Itoa(conn.MaxPage))
+	some, err := conn.ReceiveAs[api.FleetStatus](client.GetStatus(c.Context, nil, conn.Query(filter)))
 	waiting := known.Counts["delivered"] - len(some.Clusters) // more than a page
 	for _, one := range some.Clusters {
 		if one.Counts["delivered"] > 0 {
@@ -292,8 +294,8 @@ func failuresOf(known api.FleetStatus, n int) error {
 }
 
 // rolloutProgress returns the progress of the rollout of the flag, up to the stage of the flag. Offline clusters are not waited for.
-func rolloutProgress(c *cli.Context, conn client) (progress, error) {
-	r, err := receiveAs[api.Rollout](rollouts.api.get(c.Context, conn, c.String("rollout")))
+func rolloutProgress(c *cli.Context, client conn.Client) (progress, error) {
+	r, err := conn.ReceiveAs[api.Rollout](kinds.Rollouts.Calls.Get(c.Context, client, c.String("rollout")))
 	if err != nil {
 		return progress{}, err
 	}

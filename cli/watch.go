@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/watch"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/urfave/cli/v2"
@@ -24,7 +26,7 @@ func watchFlags() []cli.Flag {
 }
 
 // watchList follows a list. It reads the list again only when the fleet's revision changes.
-func (v kindCommands) watchList(c *cli.Context, limit int, page func(e ...edit) (*http.Response, error)) error {
+func (v kindCommands) watchList(c *cli.Context, limit int, page func(e ...conn.Edit) (*http.Response, error)) error {
 	if c.String("sort-by") != "" {
 		return args.Errorf("--watch shows changes in their order, so it excludes --sort-by")
 	}
@@ -33,11 +35,11 @@ func (v kindCommands) watchList(c *cli.Context, limit int, page func(e ...edit) 
 		return err
 	}
 	w.Version = func(context.Context) (string, error) {
-		a, err := receive(page(query(url.Values{"limit": {"1"}})))
-		return cmp.Or(a.revision, string(a.body)), err
+		a, err := conn.Receive(page(conn.Query(url.Values{"limit": {"1"}})))
+		return cmp.Or(a.Revision, string(a.Body)), err
 	}
 	w.List = func(context.Context) ([]watch.Document, error) {
-		docs, _, err := readPages(limit, v.page, page)
+		docs, _, err := conn.ReadPages(limit, v.Page, page)
 		if err != nil {
 			return nil, err
 		}
@@ -50,7 +52,7 @@ func (v kindCommands) watchList(c *cli.Context, limit int, page func(e ...edit) 
 }
 
 // watchSeveral follows named documents until the last of them is deleted.
-func (v kindCommands) watchSeveral(c *cli.Context, ids []string, get func(id string) (answer, error)) error {
+func (v kindCommands) watchSeveral(c *cli.Context, ids []string, get func(id string) (conn.Answer, error)) error {
 	if c.IsSet("revision") {
 		return args.Errorf("a document at a revision does not change: --watch excludes --revision")
 	}
@@ -70,7 +72,7 @@ func (v kindCommands) watchSeveral(c *cli.Context, ids []string, get func(id str
 			case err != nil:
 				return nil, err
 			}
-			docs = append(docs, a.body)
+			docs = append(docs, a.Body)
 		}
 		started = true
 		return watched(docs)
@@ -83,7 +85,7 @@ func (v kindCommands) watch(c *cli.Context) (watch.Watch, error) {
 	if c.Duration("interval") <= 0 {
 		return watch.Watch{}, args.Errorf("--interval must be positive, such as 2s")
 	}
-	format, err := v.format(c)
+	format, err := v.Format(c)
 	if err != nil {
 		return watch.Watch{}, err
 	}
@@ -97,20 +99,20 @@ func (v kindCommands) watch(c *cli.Context) (watch.Watch, error) {
 			}
 			if away {
 				away = false
-				v.note("The server responds again.")
+				v.Note("The server responds again.")
 			}
 			err := v.writeWatched(c, format, headers, docs)
 			headers = false
 			return err
 		},
-		Deleted: func(id string) { v.note("%s/%s was deleted.", v.name, id) },
+		Deleted: func(id string) { v.Note("%s/%s was deleted.", v.Name, id) },
 		Failed: func(err error) bool {
 			problem, answered := errors.AsType[*apiclient.Error](err)
 			if answered && problem.StatusCode < http.StatusInternalServerError && problem.StatusCode != http.StatusTooManyRequests {
 				return false
 			}
 			if !away {
-				v.note("The server does not respond, retrying: %s", errorText(err))
+				v.Note("The server does not respond, retrying: %s", conn.ErrorText(err))
 			}
 			away = true
 			return true
@@ -120,21 +122,21 @@ func (v kindCommands) watch(c *cli.Context) (watch.Watch, error) {
 
 // writeWatched writes documents as they change: rows of one table, or one value after the other.
 func (v kindCommands) writeWatched(c *cli.Context, format string, headers bool, docs []json.RawMessage) error {
-	if format == "json" && v.name == revisionName {
+	if format == "json" && v.Name == revisionName {
 		return v.writeLines(docs)
 	}
-	style, _ := v.style(format)
+	style, _ := v.Style(format)
 	style.NoHeaders = !headers
 	if format == "table" || format == "wide" {
-		return v.listOutput(c, nil, docs...).Write(v.env.Stdout, style)
+		return v.listOutput(c, nil, docs...).Write(v.Env.Stdout, style)
 	}
 	for _, doc := range docs {
 		if format == "yaml" {
-			if _, err := v.env.Stdout.Write([]byte("---\n")); err != nil {
+			if _, err := v.Env.Stdout.Write([]byte("---\n")); err != nil {
 				return err
 			}
 		}
-		if err := v.output(doc).Write(v.env.Stdout, style); err != nil {
+		if err := v.Output(doc).Write(v.Env.Stdout, style); err != nil {
 			return err
 		}
 		style.NoHeaders = true
@@ -145,7 +147,7 @@ func (v kindCommands) writeWatched(c *cli.Context, format string, headers bool, 
 func watched(docs []json.RawMessage) ([]watch.Document, error) {
 	out := make([]watch.Document, len(docs))
 	for i, doc := range docs {
-		id, err := documentID(doc)
+		id, err := kinds.DocumentID(doc)
 		if err != nil {
 			return nil, err
 		}

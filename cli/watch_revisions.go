@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/gen/rawclient"
@@ -22,7 +24,7 @@ const revisionName = "revision"
 const watchedRevisions = 20
 
 // watchRevisions shows the latest revisions, oldest first, and then each new one once, when it is committed.
-func (s revisionCommands) watchRevisions(c *cli.Context, v kindCommands, filters []filter) error {
+func (s revisionCommands) watchRevisions(c *cli.Context, v kindCommands, filters []kinds.Filter) error {
 	if c.String("sort-by") != "" || c.IsSet("until") {
 		return args.Errorf("--watch shows revisions in their order, including new ones: omit --sort-by and --until")
 	}
@@ -37,7 +39,7 @@ func (s revisionCommands) watchRevisions(c *cli.Context, v kindCommands, filters
 	if err != nil {
 		return err
 	}
-	conn, err := s.connect(c)
+	client, err := s.Connect(c)
 	if err != nil {
 		return err
 	}
@@ -46,12 +48,12 @@ func (s revisionCommands) watchRevisions(c *cli.Context, v kindCommands, filters
 		Retrying: func(err error, _ time.Duration) { out.Failed(err) },
 	}
 	var shown int64 // the newest revision of the list
-	page := func(e ...edit) (*http.Response, error) {
-		return revisionCalls.list(c.Context, conn, append([]edit{filterEdit(c, filters)}, e...)...)
+	page := func(e ...conn.Edit) (*http.Response, error) {
+		return conn.RevisionCalls.List(c.Context, client, append([]conn.Edit{kinds.FilterEdit(c, filters)}, e...)...)
 	}
 	// The position comes before the list, so that no revision is lost between them.
-	newest, _, err := readPages(1, 1, func(e ...edit) (*http.Response, error) {
-		return revisionCalls.list(c.Context, conn, append(e, query(url.Values{"limit": {"1"}}))...)
+	newest, _, err := conn.ReadPages(1, 1, func(e ...conn.Edit) (*http.Response, error) {
+		return conn.RevisionCalls.List(c.Context, client, append(e, conn.Query(url.Values{"limit": {"1"}}))...)
 	})
 	if err != nil {
 		return err
@@ -59,7 +61,7 @@ func (s revisionCommands) watchRevisions(c *cli.Context, v kindCommands, filters
 	if from.After, _, err = positionOf(newest); err != nil {
 		return err
 	}
-	docs, _, err := readPages(limit, v.page, page)
+	docs, _, err := conn.ReadPages(limit, v.Page, page)
 	if err != nil {
 		return err
 	}
@@ -74,7 +76,7 @@ func (s revisionCommands) watchRevisions(c *cli.Context, v kindCommands, filters
 	if err != nil {
 		return err
 	}
-	for revision, err := range apiclient.Revisions(c.Context, &rawclient.ClientWithResponses{ClientInterface: conn}, from) {
+	for revision, err := range apiclient.Revisions(c.Context, &rawclient.ClientWithResponses{ClientInterface: client}, from) {
 		if err != nil {
 			return err
 		}
@@ -114,7 +116,7 @@ func (v kindCommands) writeLines(docs []json.RawMessage) error {
 			return err
 		}
 		line.WriteByte('\n')
-		if _, err := v.env.Stdout.Write(line.Bytes()); err != nil {
+		if _, err := v.Env.Stdout.Write(line.Bytes()); err != nil {
 			return err
 		}
 	}

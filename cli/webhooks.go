@@ -8,50 +8,20 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/urfave/cli/v2"
-
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/change"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/urfave/cli/v2"
 )
-
-// webhookDocuments are receivers of events.
-var webhookDocuments = documentKind{
-	kind: "webhook", schema: "Webhook", name: "webhook", plural: "webhooks", title: "webhook",
-	view: render.View{
-		Header: []string{"ID", "STATE", "REVISION", "LAG", "STATUS", "URL", "EVENTS", "KINDS", "FORMAT", "ERROR"}, Narrow: 6,
-		Row: render.RowOf(func(d api.Webhook) []string {
-			status := ""
-			if d.Delivery.LastStatus > 0 {
-				status = strconv.Itoa(d.Delivery.LastStatus)
-			}
-			return []string{
-				d.ID, webhookState(d), strconv.FormatInt(d.Delivery.Revision, 10), strconv.FormatInt(d.Delivery.Lag, 10), status, d.URL,
-				strings.Join(d.Events, ","), strings.Join(d.Kinds, ","), d.Format, d.Delivery.LastError,
-			}
-		}),
-	},
-	list: "webhooks", api: calls{path: "/webhooks"},
-}
-
-// webhookState returns the state of a webhook in one word.
-func webhookState(d api.Webhook) string {
-	switch {
-	case d.Suspended:
-		return "suspended"
-	case d.Delivery.LastError != "":
-		return "failing"
-	case d.Delivery.Lag > 0:
-		return "delivering"
-	}
-	return "current"
-}
 
 // webhookCommands are the commands about webhooks.
 type webhookCommands struct{ *session }
 
 func (s webhookCommands) webhookCommand() *cli.Command {
-	v := kindCommands{s.session, webhookDocuments}
+	v := kindCommands{s.session, kinds.Webhooks}
 	return &cli.Command{
 		Name: "webhook", Aliases: []string{"webhooks"}, Usage: "Signed events of revisions, rollouts and freezes for other systems",
 		Subcommands: []*cli.Command{
@@ -98,14 +68,14 @@ func (s webhookCommands) createCommand() *cli.Command {
 				"webhook create rollouts --url https://hooks.example.com/fleet --event fleet.rollout.paused,fleet.rollout.completed",
 				"webhook create chat --url https://hooks.slack.com/services/T0/B0/X --format slack --kind layer --kind platform_component",
 			),
-		Flags: append(webhookFlags(), dryRunFlag()),
-		Action: withArguments(func(c *cli.Context, ids []string) error {
+		Flags: append(webhookFlags(), change.DryRunFlag()),
+		Action: args.WithOperands(func(c *cli.Context, ids []string) error {
 			if !c.IsSet("url") {
 				return args.Errorf("%s needs --url", c.Command.HelpName)
 			}
 			body := webhookBody(c)
 			body["id"] = ids[0]
-			return s.write(c, operation{"op": "create", "kind": webhookDocuments.kind, "document": body})
+			return s.write(c, change.Operation{"op": "create", "kind": kinds.Webhooks.API, "document": body})
 		}),
 	}
 }
@@ -114,13 +84,13 @@ func (s webhookCommands) setCommand() *cli.Command {
 	return &cli.Command{
 		Name: "set", Usage: "Change the URL, the events or the format of a webhook", ArgsUsage: "NAME",
 		Description: args.ExampleText("webhook set change-log --url https://hooks.example.com/changes"),
-		Flags:       append(webhookFlags(), writeFlags()...),
-		Action: withArguments(func(c *cli.Context, ids []string) error {
+		Flags:       append(webhookFlags(), change.WriteFlags()...),
+		Action: args.WithOperands(func(c *cli.Context, ids []string) error {
 			body := webhookBody(c)
 			if len(body) == 0 {
 				return args.Errorf("%s needs --url, --kind, --event or --format", c.Command.HelpName)
 			}
-			return s.write(c, webhookDocuments.operation("patch", ids[0], map[string]any{"patch": body}))
+			return s.write(c, kinds.Webhooks.Operation("patch", ids[0], map[string]any{"patch": body}))
 		}),
 	}
 }
@@ -128,19 +98,19 @@ func (s webhookCommands) setCommand() *cli.Command {
 // patchCommand returns a command that sets fields of a webhook.
 func (s webhookCommands) patchCommand(name, usage string, body map[string]any) *cli.Command {
 	return &cli.Command{
-		Name: name, Usage: usage, ArgsUsage: "NAME", Flags: writeFlags(),
-		Action: withArguments(func(c *cli.Context, ids []string) error {
-			return s.write(c, webhookDocuments.operation("patch", ids[0], map[string]any{"patch": body}))
+		Name: name, Usage: usage, ArgsUsage: "NAME", Flags: change.WriteFlags(),
+		Action: args.WithOperands(func(c *cli.Context, ids []string) error {
+			return s.write(c, kinds.Webhooks.Operation("patch", ids[0], map[string]any{"patch": body}))
 		}),
 	}
 }
 
 func (s webhookCommands) rotateCommand() *cli.Command {
 	return &cli.Command{
-		Name: "rotate", Usage: "Rotate the signing secret; for 24 hours events are also signed with the previous one", ArgsUsage: "NAME", Flags: writeFlags(),
-		Action: withArguments(func(c *cli.Context, ids []string) error {
-			return s.send(c, func(conn client) (*http.Response, error) {
-				return send(c.Context, conn, http.MethodPost, webhookDocuments.api.document(ids[0])+"/rotate", nil, writeEdits(c))
+		Name: "rotate", Usage: "Rotate the signing secret; for 24 hours events are also signed with the previous one", ArgsUsage: "NAME", Flags: change.WriteFlags(),
+		Action: args.WithOperands(func(c *cli.Context, ids []string) error {
+			return s.send(c, func(client conn.Client) (*http.Response, error) {
+				return conn.Send(c.Context, client, http.MethodPost, kinds.Webhooks.Calls.Document(ids[0])+"/rotate", nil, change.WriteEdits(c))
 			})
 		}),
 	}
@@ -150,57 +120,57 @@ func (s webhookCommands) replayCommand() *cli.Command {
 	return &cli.Command{
 		Name: "replay", Usage: "Send the events after a revision again, with their ids", ArgsUsage: "NAME",
 		Description: args.ExampleText("webhook replay change-log --after 400"),
-		Flags:       append([]cli.Flag{&cli.IntFlag{Name: "after", Usage: "send the events after this `REVISION`"}}, writeFlags()...),
-		Action: withArguments(func(c *cli.Context, ids []string) error {
+		Flags:       append([]cli.Flag{&cli.IntFlag{Name: "after", Usage: "send the events after this `REVISION`"}}, change.WriteFlags()...),
+		Action: args.WithOperands(func(c *cli.Context, ids []string) error {
 			if !c.IsSet("after") {
 				return args.Errorf("%s needs --after", c.Command.HelpName)
 			}
-			after := query(url.Values{"after": {strconv.Itoa(c.Int("after"))}})
-			return s.send(c, func(conn client) (*http.Response, error) {
-				return send(c.Context, conn, http.MethodPost, webhookDocuments.api.document(ids[0])+"/replay", nil, append(writeEdits(c), after))
+			after := conn.Query(url.Values{"after": {strconv.Itoa(c.Int("after"))}})
+			return s.send(c, func(client conn.Client) (*http.Response, error) {
+				return conn.Send(c.Context, client, http.MethodPost, kinds.Webhooks.Calls.Document(ids[0])+"/replay", nil, append(change.WriteEdits(c), after))
 			})
 		}),
 	}
 }
 
 // write creates or changes a webhook.
-func (s webhookCommands) write(c *cli.Context, op operation) error {
-	return s.performOn(c, webhookDocuments, change{operations: fixedOperations(op)})
+func (s webhookCommands) write(c *cli.Context, op change.Operation) error {
+	return s.PerformOn(c, kinds.Webhooks, change.Change{Operations: change.FixedOperations(op)})
 }
 
 // send sends a request about a webhook and prints the answer.
-func (s webhookCommands) send(c *cli.Context, request func(client) (*http.Response, error)) error {
-	conn, err := s.connect(c)
+func (s webhookCommands) send(c *cli.Context, request func(conn.Client) (*http.Response, error)) error {
+	client, err := s.Connect(c)
 	if err != nil {
 		return err
 	}
-	a, err := receive(request(conn))
+	a, err := conn.Receive(request(client))
 	if err != nil {
 		return err
 	}
-	return s.printChange(c, webhookDocuments.output(a.body))
+	return s.PrintChange(c, kinds.Webhooks.Output(a.Body))
 }
 
 func (s webhookCommands) testCommand() *cli.Command {
 	return &cli.Command{
 		Name: "test", Usage: "Send a test event, and exit with 1 unless the receiver accepts it", ArgsUsage: "NAME",
-		Action: withArguments(func(c *cli.Context, ids []string) error {
-			conn, err := s.connect(c)
+		Action: args.WithOperands(func(c *cli.Context, ids []string) error {
+			client, err := s.Connect(c)
 			if err != nil {
 				return err
 			}
-			a, err := receive(send(c.Context, conn, http.MethodPost, webhookDocuments.api.document(ids[0])+"/test", nil, nil))
+			a, err := conn.Receive(conn.Send(c.Context, client, http.MethodPost, kinds.Webhooks.Calls.Document(ids[0])+"/test", nil, nil))
 			if err != nil {
 				return err
 			}
 			var result api.WebhookTest
-			if err := json.Unmarshal(a.body, &result); err != nil {
+			if err := json.Unmarshal(a.Body, &result); err != nil {
 				return err
 			}
 			if !result.Delivered {
 				return fmt.Errorf("the test event was not delivered: %s", render.Printable(result.Error))
 			}
-			return s.print(c, render.Output{Document: a.body, Text: func(bool) string {
+			return s.Print(c, render.Output{Document: a.Body, Text: func(bool) string {
 				return fmt.Sprintf("delivered: the receiver answered %d within %d ms\n", result.Status, result.DurationMs)
 			}})
 		}),
@@ -211,23 +181,23 @@ func (s webhookCommands) secretCommand() *cli.Command {
 	return &cli.Command{
 		Name: "secret", Usage: "Print the signing secret of a webhook, for its receiver", ArgsUsage: "NAME",
 		Description: args.ExampleText("webhook secret change-log > webhook.secret"),
-		Action: withArguments(func(c *cli.Context, ids []string) error {
-			conn, err := s.connect(c)
+		Action: args.WithOperands(func(c *cli.Context, ids []string) error {
+			client, err := s.Connect(c)
 			if err != nil {
 				return err
 			}
-			a, err := receive(send(c.Context, conn, http.MethodGet, webhookDocuments.api.document(ids[0])+"/secret", nil, nil))
+			a, err := conn.Receive(conn.Send(c.Context, client, http.MethodGet, kinds.Webhooks.Calls.Document(ids[0])+"/secret", nil, nil))
 			if err != nil {
 				return err
 			}
 			var secret api.WebhookSecret
-			if err := json.Unmarshal(a.body, &secret); err != nil {
+			if err := json.Unmarshal(a.Body, &secret); err != nil {
 				return err
 			}
 			if !c.IsSet("output") {
-				return s.printLine(secret.Secret)
+				return s.PrintLine(secret.Secret)
 			}
-			return s.print(c, render.Output{Document: a.body, Text: func(bool) string { return secret.Secret + "\n" }})
+			return s.Print(c, render.Output{Document: a.Body, Text: func(bool) string { return secret.Secret + "\n" }})
 		}),
 	}
 }

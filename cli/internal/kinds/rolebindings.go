@@ -1,26 +1,28 @@
-package cli
+package kinds
 
 import (
 	"strconv"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
 
-var roleBindings = documentKind{
-	kind: "rolebinding", schema: "RoleBinding", name: "rolebinding", plural: "role bindings", title: "role binding", list: "rolebindings",
-	aliases: []string{"rolebindings", "rb"}, usage: "Role bindings, and their assignments to clusters",
-	example: "rolebinding create web-editors --role edit --group web --serviceaccount flux-system:deployer",
-	fields: []field{
+// RoleBindings are the role bindings that clusters are assigned.
+var RoleBindings = Kind{
+	API: "rolebinding", Schema: "RoleBinding", Name: "rolebinding", Plural: "role bindings", Title: "role binding", List: "rolebindings",
+	Aliases: []string{"rolebindings", "rb"}, Usage: "Role bindings, and their assignments to clusters",
+	Example: "rolebinding create web-editors --role edit --group web --serviceaccount flux-system:deployer",
+	Fields: []Field{
 		textField("role", "role", "`NAME` of the ClusterRole"),
 		subjectField("user", "subject: a `USER`; repeat for more; replaces all subjects"),
 		subjectField("group", "subject: a `GROUP`; repeat for more"),
 		subjectField("serviceaccount", "subject: a service account, `NAMESPACE:NAME`; repeat for more"),
 	},
-	view: render.View{
+	View: render.View{
 		Header: []string{"ID", "ROLE", "SUBJECTS", "REVISION", "UPDATED"},
 		Narrow: 4,
 		Row: render.RowOf(func(d api.RoleBinding) []string {
@@ -31,11 +33,11 @@ var roleBindings = documentKind{
 			return []string{d.ID, d.Role, strings.Join(subjects, ","), strconv.FormatInt(d.Revision, 10), render.Time(d.UpdatedAt)}
 		}),
 	},
-	assignable: &assignable{
-		word: "role binding", removed: "the rights that it grants",
-		inputs: inputType{
-			name: "rolebindings",
-			view: render.View{
+	Assignable: &Assignable{
+		Word: "role binding", Removed: "the rights that it grants",
+		Inputs: InputType{
+			Name: "rolebindings",
+			View: render.View{
 				Header: []string{"ID", "ROLE", "SUBJECTS"},
 				Narrow: 3,
 				Row: render.RowOf(func(d api.FluxRoleBinding) []string {
@@ -48,12 +50,12 @@ var roleBindings = documentKind{
 			},
 		},
 	},
-	api: calls{path: "/rolebindings"},
+	Calls: conn.Calls{Path: "/rolebindings"},
 }
 
 // subjectField is one of the flags that name subjects, as in `kubectl create clusterrolebinding`. Together they are the list of
 // subjects, so each of them reads all three.
-func subjectField(flag, usage string) field {
+func subjectField(flag, usage string) Field {
 	f := listField(flag, "subjects", usage)
 	f.read = func(c *cli.Context, _ string) (any, error) { return subjects(c) }
 	return f

@@ -1,4 +1,4 @@
-package cli
+package conn
 
 import (
 	"cmp"
@@ -16,23 +16,23 @@ import (
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 )
 
-// reportInterrupted reports what a run that a signal ended may have changed.
-func (s *session) reportInterrupted(err error) {
+// ReportInterrupted reports what a run that a signal ended may have changed.
+func (s *Session) ReportInterrupted(err error) {
 	if _, unanswered := errors.AsType[*apiclient.UnansweredError](err); unanswered || !errors.Is(err, context.Canceled) {
-		s.reportError(err)
+		s.ReportError(err)
 		return
 	}
-	_, _ = io.WriteString(s.env.Stderr, s.earlierChangeText())
+	_, _ = io.WriteString(s.Env.Stderr, s.earlierChangeText())
 }
 
-// reportError prints an error as one block: the error, every field's problem, and a hint.
-func (s *session) reportError(err error) {
+// ReportError prints an error as one block: the error, every field's problem, and a hint.
+func (s *Session) ReportError(err error) {
 	var b strings.Builder
-	text := errorText(err)
+	text := ErrorText(err)
 	if usage, ok := errors.AsType[args.Error](err); ok {
-		text = args.Renamed(usage.Error(), s.program)
+		text = args.Renamed(usage.Error(), s.Program)
 	}
-	_, _ = fmt.Fprintf(&b, "%s %s\n", s.color(render.Red, "Error:"), render.Printable(text))
+	_, _ = fmt.Fprintf(&b, "%s %s\n", s.Color(render.Red, "Error:"), render.Printable(text))
 	if problem, ok := errors.AsType[*apiclient.Error](err); ok {
 		for _, field := range problem.Problem.Errors {
 			if len(problem.Problem.Errors) == 1 && strings.Contains(problem.Problem.Detail, field.Detail) {
@@ -52,50 +52,50 @@ func (s *session) reportError(err error) {
 	if hint := s.hint(err); hint != "" {
 		_, _ = fmt.Fprintf(&b, "Hint: %s\n", hint)
 	}
-	_, _ = io.WriteString(s.env.Stderr, b.String())
+	_, _ = io.WriteString(s.Env.Stderr, b.String())
 }
 
 // earlierChangeText reports a change that was made before the error; empty: none was made.
-func (s *session) earlierChangeText() string {
-	made, at := s.connection.lastChange()
+func (s *Session) earlierChangeText() string {
+	made, at := s.Connection.lastChange()
 	if !made {
 		return ""
 	}
 	text := "  A change was made before that"
-	if s.stdout.failed {
+	if s.Stdout.failed {
 		text = "  The change was made"
 	}
 	if at != "" {
 		text += ": the fleet is at revision " + render.Printable(at)
 	}
-	if s.stdout.failed {
+	if s.Stdout.failed {
 		text += ". Only the output failed"
 	}
 	return text + ".\n"
 }
 
-// stdout is standard output. It records whether a write failed.
-type stdout struct {
+// Stdout is standard output. It records whether a write failed.
+type Stdout struct {
 	to     io.Writer
 	failed bool
 }
 
-func (w *stdout) Write(p []byte) (int, error) {
+func (w *Stdout) Write(p []byte) (int, error) {
 	n, err := w.to.Write(p)
 	w.failed = w.failed || err != nil
 	return n, err
 }
 
-// terminal returns the wrapped file, if no write has failed, so that a pager detects the terminal.
-func (w *stdout) terminal() io.Writer {
+// Terminal returns the wrapped file, if no write has failed, so that a pager detects the terminal.
+func (w *Stdout) Terminal() io.Writer {
 	if f, ok := w.to.(*os.File); ok {
 		return f
 	}
 	return w
 }
 
-// errorText returns the first line: the server's message without method and path, which the user did not type.
-func errorText(err error) string {
+// ErrorText returns the first line: the server's message without method and path, which the user did not type.
+func ErrorText(err error) string {
 	problem, ok := errors.AsType[*apiclient.Error](err)
 	if !ok {
 		return err.Error()
@@ -112,15 +112,12 @@ func problemText(e *apiclient.Error) string {
 }
 
 // hint returns advice about an error; empty when the error is enough.
-func (s *session) hint(err error) string {
-	if e, ok := errors.AsType[hintedError](err); ok {
+func (s *Session) hint(err error) string {
+	if e, ok := errors.AsType[HintedError](err); ok {
 		return e.hint
 	}
 	if problem, ok := errors.AsType[*apiclient.Error](err); ok {
-		if hint := s.connection.behindHint(problem); hint != "" {
-			return hint
-		}
-		if hint := s.similarName(err); hint != "" {
+		if hint := s.Connection.behindHint(problem); hint != "" {
 			return hint
 		}
 		return hints[cmp.Or(problem.Problem.Error, fmt.Sprint(problem.StatusCode))]
@@ -133,7 +130,7 @@ func (s *session) hint(err error) string {
 		dns        *net.DNSError
 		authority  x509.UnknownAuthorityError
 		usage      args.Error
-		serverHint = fmt.Sprintf("is the server running, and is %s its address? Set it with FLUX_API_URL, --api-url or a context.", s.connection.settings.URL)
+		serverHint = fmt.Sprintf("is the server running, and is %s its address? Set it with FLUX_API_URL, --api-url or a context.", s.Connection.Settings.URL)
 	)
 	switch {
 	case errors.As(err, &usage):
@@ -176,13 +173,13 @@ var hints = map[string]string{
 	"404":                   "the address reaches a server, but not this service; check its path in FLUX_API_URL.",
 }
 
-// hintedError is an error whose hint depends on the command.
-type hintedError struct {
+// HintedError is an error whose hint depends on the command.
+type HintedError struct {
 	error
 	hint string
 }
 
-func (e hintedError) Unwrap() error { return e.error }
+func (e HintedError) Unwrap() error { return e.error }
 
-// withHint returns an error with its hint.
-func withHint(err error, hint string) error { return hintedError{err, hint} }
+// WithHint returns an error with its hint.
+func WithHint(err error, hint string) error { return HintedError{err, hint} }

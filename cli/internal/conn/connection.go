@@ -1,10 +1,11 @@
-package cli
+package conn
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 
@@ -17,15 +18,15 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// connection is the connection to the server: settings, credentials, the revisions seen and the changes made. All output goes
+// Connection is the connection to the server: settings, credentials, the revisions seen and the changes made. All output goes
 // through its console.
-type connection struct {
-	console *console
+type Connection struct {
+	console *Console
 
-	settings          config.Settings
-	conn              client // nil until the first use
+	Settings          config.Settings
+	Conn              Client // nil until the first use
 	token, writeToken string
-	seen              *apiclient.RevisionToken // the newest revision of the server; nil before the first use
+	Seen              *apiclient.RevisionToken // the newest revision of the server; nil before the first use
 	cache             *config.RevisionCache    // revisions that earlier runs saw; nil before the first use
 
 	mu         sync.Mutex // guards the fields that the client's callbacks use
@@ -34,12 +35,12 @@ type connection struct {
 	madeAt     string     // the fleet's revision after the change, if known
 }
 
-// client connects with the settings of command line, environment and context. It sends no request.
-func (l *connection) client(c *cli.Context) (client, error) {
-	if l.conn != nil {
-		return l.conn, nil
+// Client connects with the settings of command line, environment and context. It sends no request.
+func (l *Connection) Client(c *cli.Context) (Client, error) {
+	if l.Conn != nil {
+		return l.Conn, nil
 	}
-	set, err := l.console.environment().Resolve(c)
+	set, err := l.console.Environment().Resolve(c)
 	if err != nil {
 		return nil, err
 	}
@@ -49,12 +50,12 @@ func (l *connection) client(c *cli.Context) (client, error) {
 	}
 	cfg := apiclient.Config{
 		URL:       set.URL,
-		UserAgent: args.Program + "/" + l.console.env.Version,
+		UserAgent: args.Program + "/" + l.console.Env.Version,
 		Timeout:   set.Timeout,
 		Author:    set.Author,
 		TLS:       tlsConfig,
 		Seen:      l.loadSeenRevision(set),
-		Warn:      l.console.warn,
+		Warn:      l.console.Warn,
 		Changed:   l.recordChange,
 		Replaced:  l.onHistoryReplaced,
 	}
@@ -65,36 +66,36 @@ func (l *connection) client(c *cli.Context) (client, error) {
 	if err != nil {
 		return nil, args.Error{Err: err}
 	}
-	l.settings = set
+	l.Settings = set
 	inner, ok := api.ClientInterface.(*rawclient.Client)
 	if !ok {
 		return nil, errors.New("the client is not of the expected kind")
 	}
 	inner.RequestEditors = append(inner.RequestEditors, l.authorize)
-	l.conn = inner
+	l.Conn = inner
 	return inner, nil
 }
 
 // authorize sets the token, which is read on the first use: a command that prints one may prompt for a password.
-func (l *connection) authorize(ctx context.Context, req *http.Request) error {
+func (l *Connection) authorize(ctx context.Context, req *http.Request) error {
 	// A plan and a rendering change nothing, and the server accepts the token for reads. Reading tokens needs the token for changes.
 	reads := req.Method == http.MethodGet || req.Method == http.MethodHead || strings.HasSuffix(req.URL.Path, "/plan") || strings.HasSuffix(req.URL.Path, "/render")
 	if err := l.historyError(); err != nil && !reads {
 		return err
 	}
-	return l.sendToken(ctx, req, reads && !adminPath(l.settings.URL, req.URL))
+	return l.SendToken(ctx, req, reads && !adminPath(l.Settings.URL, req.URL))
 }
 
-// sendToken sets the token for reads, or that for changes.
-func (l *connection) sendToken(ctx context.Context, req *http.Request, reads bool) error {
-	source, cached := l.settings.WriteToken, &l.writeToken
-	if reads || l.settings.WriteToken == l.settings.Token {
-		source, cached = l.settings.Token, &l.token
+// SendToken sets the token for reads, or that for changes.
+func (l *Connection) SendToken(ctx context.Context, req *http.Request, reads bool) error {
+	source, cached := l.Settings.WriteToken, &l.writeToken
+	if reads || l.Settings.WriteToken == l.Settings.Token {
+		source, cached = l.Settings.Token, &l.token
 	}
 	if *cached == "" {
-		token, err := source.Read(ctx, l.console.environment())
+		token, err := source.Read(ctx, l.console.Environment())
 		if source.Empty() {
-			token, err = signin.Actions(ctx, l.console.env.Getenv, strings.TrimRight(l.settings.URL, "/"))
+			token, err = signin.Actions(ctx, l.console.Env.Getenv, strings.TrimRight(l.Settings.URL, "/"))
 		}
 		if err != nil {
 			return err
@@ -111,51 +112,51 @@ func (l *connection) sendToken(ctx context.Context, req *http.Request, reads boo
 }
 
 // loadSeenRevision starts with the newest revision of the server that earlier runs saw.
-func (l *connection) loadSeenRevision(set config.Settings) *apiclient.RevisionToken {
-	l.cache, l.seen = l.console.environment().RevisionCache(set), &apiclient.RevisionToken{}
-	l.seen.Note(l.cache.Revision())
-	return l.seen
+func (l *Connection) loadSeenRevision(set config.Settings) *apiclient.RevisionToken {
+	l.cache, l.Seen = l.console.Environment().RevisionCache(set), &apiclient.RevisionToken{}
+	l.Seen.Note(l.cache.Revision())
+	return l.Seen
 }
 
-// saveSeenRevision stores the newest revision of this run for later runs.
-func (l *connection) saveSeenRevision() {
+// SaveSeenRevision stores the newest revision of this run for later runs.
+func (l *Connection) SaveSeenRevision() {
 	if l.cache == nil {
 		return
 	}
-	if err := l.cache.Save(l.seen.Revision()); err != nil && l.console.verbose {
-		l.console.note("the newest revision of the server could not be stored for the next run: %v", err)
+	if err := l.cache.Save(l.Seen.Revision()); err != nil && l.console.Verbose {
+		l.console.Note("the newest revision of the server could not be stored for the next run: %v", err)
 	}
 }
 
 // onHistoryReplaced is called when the server's store lacks a revision that was seen: the revision is forgotten, and a read
 // continues with a note. A change may be based on the earlier history, so it fails and can be repeated.
-func (l *connection) onHistoryReplaced(change bool, have, seen int64) bool {
+func (l *Connection) onHistoryReplaced(changed bool, have, seen int64) bool {
 	l.mu.Lock()
 	first := l.historyErr == nil
-	l.historyErr = withHint(errors.New("nothing was changed: the server's history was replaced since an earlier run"), hints[apiclient.CodeUnknownRevision])
+	l.historyErr = WithHint(errors.New("nothing was changed: the server's history was replaced since an earlier run"), hints[apiclient.CodeUnknownRevision])
 	l.mu.Unlock()
-	l.seen.Forget()
+	l.Seen.Forget()
 	if err := l.cache.Forget(); err != nil {
-		l.console.note("the stored revision of the server cannot be removed: %v", err)
+		l.console.Note("the stored revision of the server cannot be removed: %v", err)
 	}
-	if made, _ := l.lastChange(); made || change {
+	if made, _ := l.lastChange(); made || changed {
 		return false
 	}
 	if first {
-		l.console.note("Note: the server's history was replaced, such as by a restored backup or an empty database: it has revision %d, and an earlier run saw %d.", have, seen)
+		l.console.Note("Note: the server's history was replaced, such as by a restored backup or an empty database: it has revision %d, and an earlier run saw %d.", have, seen)
 	}
 	return true
 }
 
 // historyError is the error of a replaced history; nil: it was not replaced.
-func (l *connection) historyError() error {
+func (l *Connection) historyError() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.historyErr
 }
 
 // behindHint is the hint for a server that lacks a revision seen before.
-func (l *connection) behindHint(problem *apiclient.Error) string {
+func (l *Connection) behindHint(problem *apiclient.Error) string {
 	have, asked, behind := problem.Behind()
 	if !behind || problem.Problem.Error == apiclient.CodeUnknownRevision || l.cache == nil || asked > l.cache.Revision() {
 		return ""
@@ -166,24 +167,34 @@ func (l *connection) behindHint(problem *apiclient.Error) string {
 }
 
 // recordChange records that a change was made, before its response is read or shown.
-func (l *connection) recordChange(h http.Header) {
+func (l *Connection) recordChange(h http.Header) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.made, l.madeAt = true, h.Get("X-Fleet-Revision")
 }
 
-// serverLine names the server to which the change will be sent.
-func (l *connection) serverLine() string {
-	line := "On " + l.settings.URL
-	if name := l.settings.Context; name != "" {
+// ServerLine names the server to which the change will be sent.
+func (l *Connection) ServerLine() string {
+	line := "On " + l.Settings.URL
+	if name := l.Settings.Context; name != "" {
 		line += fmt.Sprintf(" (context %q)", name)
 	}
 	return render.Printable(line) + "\n"
 }
 
 // lastChange reports whether a change was made, and the fleet's revision after it, if known.
-func (l *connection) lastChange() (made bool, at string) {
+func (l *Connection) lastChange() (made bool, at string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.made, l.madeAt
+}
+
+// adminPath reports whether a request concerns tokens, access documents, webhooks or a backup. These need the write token even for reads.
+func adminPath(base string, requested *url.URL) bool {
+	if u, err := url.Parse(base); err == nil {
+		rest, ok := strings.CutPrefix(requested.Path, strings.TrimRight(u.Path, "/"))
+		first, _, _ := strings.Cut(strings.TrimPrefix(rest, "/"), "/")
+		return ok && (rest == "/backup" || first == "tokens" || first == "access" || first == "webhooks")
+	}
+	return false
 }

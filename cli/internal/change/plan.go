@@ -1,4 +1,4 @@
-package cli
+package change
 
 import (
 	"context"
@@ -9,43 +9,45 @@ import (
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/planview"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
 
-// errDiffers makes a plan or a diff with differences exit with 1. No message is printed.
-var errDiffers = errors.New("something would change")
+// ErrDiffers makes a plan or a diff with differences exit with 1. No message is printed.
+var ErrDiffers = errors.New("something would change")
 
-// plan requests the plan of operations.
-func (s *session) plan(c *cli.Context, conn client, ops []operation) (api.Plan, error) {
-	_, plan, err := s.requestPlan(c, conn, map[string]any{"operations": ops})
-	return plan, describeLocations(ops, err, describeOperation)
+// Plan requests the plan of operations.
+func (s *Engine) Plan(c *cli.Context, client conn.Client, ops []Operation) (api.Plan, error) {
+	_, plan, err := s.RequestPlan(c, client, map[string]any{"operations": ops})
+	return plan, DescribeLocations(ops, err, DescribeOperation)
 }
 
-// requestPlan requests the plan of operations, or of an action.
-func (s *session) requestPlan(c *cli.Context, conn client, request map[string]any) (json.RawMessage, api.Plan, error) {
-	var edits []edit
-	ops, _ := request["operations"].([]operation)
-	if slices.ContainsFunc(ops, func(op operation) bool {
-		return op.Kind() == accessDocuments.kind || op.Kind() == webhookDocuments.kind
+// RequestPlan requests the plan of operations, or of an action.
+func (s *Engine) RequestPlan(c *cli.Context, client conn.Client, request map[string]any) (json.RawMessage, api.Plan, error) {
+	var edits []conn.Edit
+	ops, _ := request["operations"].([]Operation)
+	if slices.ContainsFunc(ops, func(op Operation) bool {
+		return op.Kind() == kinds.Access.API || op.Kind() == kinds.Webhooks.API
 	}) {
-		edits = append(edits, func(ctx context.Context, req *http.Request) error { return s.connection.sendToken(ctx, req, false) })
+		edits = append(edits, func(ctx context.Context, req *http.Request) error { return s.Connection.SendToken(ctx, req, false) })
 	}
-	var a answer
-	if err := s.withoutWarnings(func() (err error) {
-		a, err = receive(send(c.Context, conn, http.MethodPost, "/plan", request, edits))
+	var a conn.Answer
+	if err := s.WithoutWarnings(func() (err error) {
+		a, err = conn.Receive(conn.Send(c.Context, client, http.MethodPost, "/plan", request, edits))
 		return err
 	}); err != nil {
 		return nil, api.Plan{}, err
 	}
 	var plan api.Plan
-	return a.body, plan, a.decode(&plan)
+	return a.Body, plan, a.Decode(&plan)
 }
 
-// showPlan prints the plan of a change.
-func (s *session) showPlan(c *cli.Context, conn client, ch change) error {
+// ShowPlan prints the plan of a change.
+func (s *Engine) ShowPlan(c *cli.Context, client conn.Client, ch Change) error {
 	for _, flag := range []string{"dry-run", "if-match", "plan-hash"} {
 		if c.IsSet(flag) {
 			return args.Errorf("--plan changes nothing, so it excludes --%s", flag)
@@ -58,7 +60,7 @@ func (s *session) showPlan(c *cli.Context, conn client, ch change) error {
 	if ch.rendered, err = s.rendering(c); err != nil {
 		return err
 	}
-	document, plan, err := ch.plan(s, c, conn)
+	document, plan, err := ch.plan(s, c, client)
 	if err != nil {
 		return err
 	}
@@ -66,25 +68,26 @@ func (s *session) showPlan(c *cli.Context, conn client, ch change) error {
 	if err != nil {
 		return err
 	}
-	err = s.print(c, render.Output{
+	err = s.Print(c, render.Output{
 		Document: document,
 		Text: func(wide bool) string {
-			return planview.Plan(plan, made, s.planStyle(wide || c.Bool("full"), s.env.StdoutTerminal))
+			return planview.Plan(plan, made, s.PlanStyle(wide || c.Bool("full"), s.Env.StdoutTerminal))
 		},
 		Names: func() ([]string, error) { return planview.AffectedClusters(plan), nil },
 	})
 	if err == nil && len(plan.Changes) > 0 {
-		err = errDiffers
+		err = ErrDiffers
 	}
 	return err
 }
 
-// planStyle returns the style of a plan's text; terminal: for colors.
-func (s *session) planStyle(full, terminal bool) planview.Style {
-	return planview.Style{Full: full, KindName: nameOfKind, Paint: func(code, text string) string { return s.paint(terminal, code, text) }}
+// PlanStyle returns the style of a plan's text; terminal: for colors.
+func (s *Engine) PlanStyle(full, terminal bool) planview.Style {
+	return planview.Style{Full: full, KindName: kinds.NameOf, Paint: func(code, text string) string { return s.Paint(terminal, code, text) }}
 }
 
-func renderedFlags() []cli.Flag {
+// RenderedFlags are the flags about the Kubernetes objects of a plan.
+func RenderedFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.BoolFlag{Name: "rendered", Usage: "with --plan: show how the Kubernetes objects of the clusters would differ"},
 		&cli.StringFlag{Name: "templates", Usage: "with --plan: the clusters' templates, as ResourceSets in a YAML `FILE` (default: the shipped ones)"},
@@ -99,8 +102,8 @@ const (
 )
 
 // rendering returns what a plan renders: what flags request, or a few clusters for a plan as text; nil: nothing.
-func (s *session) rendering(c *cli.Context) (*api.PlanRendering, error) {
-	sets, err := s.resourceSets(c.String("templates"))
+func (s *Engine) rendering(c *cli.Context) (*api.PlanRendering, error) {
+	sets, err := s.ResourceSets(c.String("templates"))
 	if err != nil {
 		return nil, err
 	}
@@ -119,8 +122,8 @@ func (s *session) rendering(c *cli.Context) (*api.PlanRendering, error) {
 }
 
 // printsForPeople reports whether a plan is shown as text.
-func (s *session) printsForPeople(c *cli.Context) bool {
-	format, err := s.format(c)
+func (s *Engine) printsForPeople(c *cli.Context) bool {
+	format, err := s.Format(c)
 	return err == nil && (format == "table" || format == "wide")
 }
 
@@ -148,4 +151,16 @@ func renderedPlan(c *cli.Context, plan api.Plan) (*planview.Objects, error) {
 	}
 	made.Clusters = nil // the plan shows these clusters
 	return made, nil
+}
+
+// ResourceSets returns the text of a file with ResourceSets; empty without a file.
+func (s *Engine) ResourceSets(file string) (string, error) {
+	if file == "" {
+		return "", nil
+	}
+	text, err := s.Environment().Input(file)
+	if err == nil && len(text) == 0 {
+		err = fmt.Errorf("%s is empty", file)
+	}
+	return string(text), err
 }

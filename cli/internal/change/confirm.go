@@ -1,4 +1,4 @@
-package cli
+package change
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/planview"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -18,33 +19,33 @@ import (
 
 // Confirmation of changes, by a person at a terminal and by a script.
 
-// confirm requires confirmation of a destructive change: --yes, or the answer of a person at a terminal. Without either the command
+// Confirm requires confirmation of a destructive change: --yes, or the answer of a person at a terminal. Without either the command
 // fails, unless it is one that scripts have always been able to run.
-func (s *session) confirm(c *cli.Context, ch change) error {
-	if ch.description == "" || c.Bool("yes") || c.Bool("dry-run") {
+func (s *Engine) Confirm(c *cli.Context, ch Change) error {
+	if ch.Description == "" || c.Bool("yes") || c.Bool("dry-run") {
 		return nil
 	}
-	if !s.interactive() {
-		if ch.unconfirmedInScripts {
+	if !s.Interactive() {
+		if ch.UnconfirmedInScripts {
 			return nil
 		}
-		return args.Errorf("%s: confirmation required: not a terminal; use --yes", ch.description)
+		return args.Errorf("%s: confirmation required: not a terminal; use --yes", ch.Description)
 	}
-	if _, err := io.WriteString(s.env.Stderr, s.connection.serverLine()); err != nil {
+	if _, err := io.WriteString(s.Env.Stderr, s.Connection.ServerLine()); err != nil {
 		return err
 	}
-	return s.prompter.Yes(ch.description)
+	return s.Prompter.Yes(ch.Description)
 }
 
 // confirmBeforeSending confirms a change before it is sent, and returns the hash of the confirmed plan; empty: the change is not
 // tied to a plan. A person at a terminal sees the plan, unless --yes is set. A script confirms with --yes or --max-removals.
-func (s *session) confirmBeforeSending(c *cli.Context, conn client, ch change) (string, error) {
+func (s *Engine) confirmBeforeSending(c *cli.Context, client conn.Client, ch Change) (string, error) {
 	limited := c.IsSet("max-removals")
-	asking := s.interactive() && !c.Bool("yes") && !c.Bool("dry-run")
+	asking := s.Interactive() && !c.Bool("yes") && !c.Bool("dry-run")
 	if !limited && !asking {
-		return "", s.confirm(c, ch)
+		return "", s.Confirm(c, ch)
 	}
-	_, plan, err := ch.plan(s, c, conn)
+	_, plan, err := ch.plan(s, c, client)
 	if err == nil && plan.PlanHash == "" {
 		err = errors.New("unexpected response of the server: it is not a plan")
 	}
@@ -56,10 +57,10 @@ func (s *session) confirmBeforeSending(c *cli.Context, conn client, ch change) (
 			return "", err
 		}
 	}
-	if asking && (ch.description != "" && len(plan.Changes) > 0 || removesAnything(plan)) {
+	if asking && (ch.Description != "" && len(plan.Changes) > 0 || removesAnything(plan)) {
 		return plan.PlanHash, s.confirmPlan(c, plan, ch)
 	}
-	if limited || ch.description != "" {
+	if limited || ch.Description != "" {
 		return plan.PlanHash, nil
 	}
 	return "", nil
@@ -67,21 +68,21 @@ func (s *session) confirmBeforeSending(c *cli.Context, conn client, ch change) (
 
 // confirmAfterRefusal confirms a change for which the server requires confirmation. A script has to state the number of removals:
 // --yes alone sets no limit.
-func (s *session) confirmAfterRefusal(c *cli.Context, conn client, ch change, refusal error) (string, error) {
-	_, plan, err := ch.plan(s, c, conn)
+func (s *Engine) confirmAfterRefusal(c *cli.Context, client conn.Client, ch Change, refusal error) (string, error) {
+	_, plan, err := ch.plan(s, c, client)
 	switch {
 	case err != nil:
 		return "", err
 	case c.Bool("dry-run"):
 		return plan.PlanHash, nil
-	case s.interactive():
+	case s.Interactive():
 		return plan.PlanHash, s.confirmPlan(c, plan, ch)
 	}
 	advice := fmt.Sprintf("--max-removals %d", plan.Totals.Removals)
 	if names := unconfirmed(c, plan); len(names) > 0 && !plan.ConfirmationRequired {
 		advice = "--confirm " + strings.Join(names, " --confirm ") + ", " + advice
 	}
-	return "", withHint(refusal, fmt.Sprintf(
+	return "", conn.WithHint(refusal, fmt.Sprintf(
 		"Flux would uninstall %s; --plan shows them. Then repeat the command with %s, or with the --plan-hash of the plan.",
 		summarize.Removals(plan), advice))
 }
@@ -92,7 +93,7 @@ func withinRemovals(c *cli.Context, plan api.Plan) error {
 	if plan.Totals.Removals <= most {
 		return nil
 	}
-	return withHint(
+	return conn.WithHint(
 		fmt.Errorf("Flux would uninstall %s, and --max-removals allows %d; nothing was changed", summarize.Removals(plan), most), //nolint:staticcheck // Flux is a name
 		"--plan shows them.",
 	)
@@ -106,21 +107,21 @@ func removesAnything(plan api.Plan) bool {
 
 // confirmPlan shows a plan to the person at the terminal and prompts. A removal in a protected environment is confirmed by typing
 // its name.
-func (s *session) confirmPlan(c *cli.Context, plan api.Plan, ch change) error {
-	description := cmp.Or(ch.description, "make this change")
-	text := []string{planview.Plan(plan, nil, s.planStyle(false, s.env.StderrTerminal)), "\n", s.connection.serverLine()}
+func (s *Engine) confirmPlan(c *cli.Context, plan api.Plan, ch Change) error {
+	description := cmp.Or(ch.Description, "make this change")
+	text := []string{planview.Plan(plan, nil, s.PlanStyle(false, s.Env.StderrTerminal)), "\n", s.Connection.ServerLine()}
 	for _, tier := range plan.Protected {
 		line := fmt.Sprintf("Protected: %s on %s in %s.", summarize.Count(tier.Removals, "thing"), summarize.Count(tier.Clusters, "cluster"), render.Printable(tier.Environment))
-		text = append(text, s.color(render.Red, line), "\n")
+		text = append(text, s.Color(render.Red, line), "\n")
 	}
-	if _, err := io.WriteString(s.env.Stderr, strings.Join(text, "")); err != nil {
+	if _, err := io.WriteString(s.Env.Stderr, strings.Join(text, "")); err != nil {
 		return err
 	}
 	names := unconfirmed(c, plan)
 	if len(names) > 0 {
-		return s.prompter.Names(description, names)
+		return s.Prompter.Names(description, names)
 	}
-	return s.prompter.Yes(description)
+	return s.Prompter.Yes(description)
 }
 
 // unconfirmed returns the protected environments with removals that --confirm does not name.

@@ -1,0 +1,219 @@
+package change
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
+	apiclient "github.com/flux-resourceset/flux-resourceset/client"
+	"github.com/urfave/cli/v2"
+)
+
+// rolloutFlags make a change a rollout.
+func rolloutFlags() []cli.Flag {
+	return append([]cli.Flag{
+		&cli.StringFlag{Name: "rollout", Usage: "do not make the change, but create a rollout of it with this `NAME`"},
+		&cli.StringFlag{Name: "strategy", Usage: "with --rollout: the `STRATEGY` whose stages it copies"},
+		&cli.StringSliceFlag{Name: "stage", Usage: "with --rollout, in place of --strategy: a `STAGE` NAME=SELECTOR, NAME=SELECTOR:10% or NAME=SELECTOR:3 (clusters); * selects all; repeat in the order of the stages"},
+	}, AdvanceFlags()...)
+}
+
+// AdvanceFlags are the flags for the way in which a rollout advances.
+func AdvanceFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "advance", Usage: "`MODE` of the rollout. manual: a person starts each stage; automatic: a person starts the first one, and the server does the rest"},
+		&cli.StringFlag{Name: "soak", Usage: "shortest `DURATION` between the start of a stage and that of the next one"},
+		&cli.StringFlag{Name: "confirmed", Usage: "`PERCENT` of the affected clusters of a stage that must have confirmed, such as 95%; 0%: it passes by time alone"},
+		&cli.IntFlag{Name: "max-failures", Usage: "`NUMBER` of clusters of a stage that may fail"},
+		&cli.StringFlag{Name: "deadline", Usage: "the rollout pauses this `DURATION` after the start of a stage that has not confirmed"},
+		&cli.StringFlag{Name: "on-failure", Usage: "`ACTION` when more clusters fail: pause, or back to take the change back from the stage before"},
+	}
+}
+
+// AddSettings adds the settings of the flags to the body of a request. Fields of the gate without a flag stay.
+func AddSettings(c *cli.Context, body map[string]any) error {
+	for flag, field := range map[string]string{"advance": "advance", "on-failure": "on_failure"} {
+		if c.IsSet(flag) {
+			body[field] = c.String(flag)
+		}
+	}
+	set := map[string]any{}
+	for _, field := range []string{"soak", "confirmed", "deadline"} {
+		if c.IsSet(field) {
+			set[field] = c.String(field)
+		}
+	}
+	if c.IsSet("max-failures") {
+		set["max_failures"] = c.Int("max-failures")
+	}
+	if len(set) == 0 {
+		return nil
+	}
+	gate, ok := body["gate"].(map[string]any)
+	if body["gate"] != nil && !ok {
+		return args.Errorf("the gate of the file is not an object")
+	}
+	if gate == nil {
+		gate = map[string]any{}
+	}
+	maps.Copy(gate, set)
+	body["gate"] = gate
+	return nil
+}
+
+// CreateRollout sends the request for a rollout, with the stages of the flags.
+func (s *Engine) CreateRollout(c *cli.Context, client conn.Client, body map[string]any, hash string) (conn.Answer, error) {
+	if err := AddStages(c, body); err != nil {
+		return conn.Answer{}, err
+	}
+	if name := c.String("strategy"); name != "" {
+		body["strategy"] = name
+	}
+	return conn.Receive(kinds.Rollouts.Calls.Create(c.Context, client, body, append(WriteEdits(c), Planned(hash))...))
+}
+
+// AddStages adds the stages of the flags to the body of a request.
+func AddStages(c *cli.Context, body map[string]any) error {
+	stages := c.StringSlice("stage")
+	if len(stages) == 0 {
+		return nil
+	}
+	parsed := make([]map[string]any, len(stages))
+	for i, text := range stages {
+		var err error
+		if parsed[i], err = stageOf(text); err != nil {
+			return err
+		}
+	}
+	body["stages"] = parsed
+	return nil
+}
+
+// stageOf parses a stage of the command line.
+func stageOf(text string) (map[string]any, error) {
+	name, selector, ok := strings.Cut(text, "=")
+	if !ok || name == "" || selector == "" {
+		return nil, args.Errorf("--stage %q is not NAME=SELECTOR", text)
+	}
+	stage := map[string]any{"name": name}
+	if at := strings.LastIndexByte(selector, ':'); at >= 0 {
+		field, number := "count", selector[at+1:]
+		if n, percent := strings.CutSuffix(number, "%"); percent {
+			field, number = "percent", n
+		}
+		n, err := strconv.Atoi(number)
+		if err != nil || n < 1 {
+			return nil, args.Errorf("--stage %q: after the colon there must be a number of clusters, or a number and %%", text)
+		}
+		stage[field], selector = n, selector[:at]
+	}
+	if stage["selector"] = selector; selector == "*" {
+		delete(stage, "selector")
+		stage["all"] = true
+	}
+	return stage, nil
+}
+
+// inRollout returns a change that creates a rollout of ch, if --rollout is set.
+func (s *Engine) inRollout(c *cli.Context, client conn.Client, ch Change) (Change, error) {
+	name := c.String("rollout")
+	switch {
+	case ch.PlanRequest != nil, !HasFlag(c, "rollout"): // an action on a rollout, or a document that clusters are not served
+		return ch, nil
+	case !c.IsSet("rollout"):
+		for _, f := range rolloutFlags() {
+			if name := f.Names()[0]; c.IsSet(name) {
+				return ch, args.Errorf("--%s is for --rollout", name)
+			}
+		}
+		return ch, nil
+	case name == "":
+		return ch, args.Errorf("--rollout must not be empty")
+	case c.String("if-match") != "":
+		return ch, args.Errorf("--if-match is about a document that changes; a rollout changes none yet")
+	}
+	requested, describe := ch.Operations, ch.Describe
+	operations := func(client conn.Client) ([]Operation, error) {
+		ops, err := requested(client)
+		if err == nil {
+			err = notClusters(ops)
+		}
+		return ops, err
+	}
+	ch.Operations = operations
+	ch.Description, ch.Recomputed, ch.PrintsSummary = "", false, true
+	ch.Request = func(client conn.Client, hash string) (conn.Answer, error) {
+		ops, err := operations(client)
+		if err != nil {
+			return conn.Answer{}, err
+		}
+		body := map[string]any{"id": name, "operations": ops}
+		if err := AddSettings(c, body); err != nil {
+			return conn.Answer{}, err
+		}
+		a, err := s.CreateRollout(c, client, body, hash)
+		return a, DescribeLocations(ops, err, describe)
+	}
+	ch.Show = func(_ conn.Client, a conn.Answer) error {
+		if a.Created || c.Bool("dry-run") {
+			s.Note("No cluster is served the change yet: start the first stage with: rollout start %s", name)
+		} else {
+			s.Note("Nothing to change: the rollout %s makes this change already.", name)
+		}
+		return s.PrintChange(c, kinds.Rollouts.OutputOf(a.Body, a.Body))
+	}
+	if _, err := ch.Operations(client); err != nil { // invalid operations need no request
+		return ch, err
+	}
+	_, err := conn.Receive(kinds.Rollouts.Calls.Get(c.Context, client, name))
+	ch.repeated = err == nil
+	if apiclient.ErrorCode(err) == "not_found" {
+		err = nil
+	}
+	return ch, err
+}
+
+// repeatRollout sends a change whose rollout exists. The server refuses it unless the rollout makes the same change; so there is no
+// plan, and nothing to confirm.
+func (s *Engine) repeatRollout(c *cli.Context, client conn.Client, ch Change) error {
+	if c.Bool("plan") {
+		if err := c.Set("dry-run", "true"); err != nil {
+			return err
+		}
+	}
+	a, err := ch.Request(client, "")
+	if err != nil {
+		return err
+	}
+	if c.Bool("plan") {
+		s.Note("Nothing to change: the rollout %s makes this change already.", c.String("rollout"))
+		return nil
+	}
+	return ch.Show(client, a)
+}
+
+// notClusters refuses operations that change clusters, without a request.
+func notClusters(ops []Operation) error {
+	for _, op := range ops {
+		selects := slices.ContainsFunc([]string{"cluster_ids", "selector", "all"}, func(field string) bool { return op[field] != nil })
+		if selects || op.Kind() == kinds.Clusters.API {
+			return args.Errorf("--rollout: a rollout cannot change clusters; change a layer that matches them, with --layer or the commands of layers")
+		}
+	}
+	return nil
+}
+
+// ActionFlags are the flags of changes that are not operations, so a rollout cannot make them.
+func ActionFlags() []cli.Flag {
+	hidden := []string{"rendered", "templates"}
+	for _, f := range rolloutFlags() {
+		hidden = append(hidden, f.Names()[0])
+	}
+	return slices.DeleteFunc(PlannedFlags(), func(f cli.Flag) bool {
+		return slices.Contains(hidden, f.Names()[0])
+	})
+}

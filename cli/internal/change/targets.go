@@ -1,0 +1,149 @@
+package change
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/planview"
+	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
+	"github.com/urfave/cli/v2"
+)
+
+// Targets are the clusters or layers of a command.
+type Targets struct {
+	Ids        []string
+	selector   string
+	all        bool
+	allowEmpty bool
+	Layers     []string // instead of clusters
+}
+
+// TargetsUsage is the synopsis of targets.
+const TargetsUsage = "--cluster CLUSTER...|--selector SELECTOR|--all"
+
+// AssigningUsage is the synopsis of targets that may be layers.
+const AssigningUsage = TargetsUsage + "|--layer LAYER..."
+
+// TargetFlags are the flags that select clusters.
+func TargetFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringSliceFlag{Name: "cluster", Usage: "the `CLUSTER`; repeat for more, all in one change"},
+		&cli.StringFlag{Name: "selector", Aliases: []string{"l"}, Usage: "every cluster that matches this `SELECTOR` over labels, environment and id, such as 'environment=dev,region in (eu)'"},
+		&cli.BoolFlag{Name: "all", Usage: "every cluster"},
+		&cli.BoolFlag{Name: "allow-empty", Usage: "no error when no cluster is concerned"},
+	}
+}
+
+// AssigningFlags are targetFlags and the flag for layers.
+func AssigningFlags() []cli.Flag {
+	return append(TargetFlags(), &cli.StringSliceFlag{Name: "layer", Usage: "not on clusters, but on this `LAYER`; repeat for more"})
+}
+
+// TargetsOf reads the flags of targetFlags or assigningFlags. Exactly one way to select is required.
+func TargetsOf(c *cli.Context) (Targets, error) {
+	t := Targets{selector: c.String("selector"), all: c.Bool("all"), allowEmpty: c.Bool("allow-empty")}
+	var err error
+	if t.Ids, err = uniqueNames(c, "cluster"); err != nil {
+		return t, err
+	}
+	if t.Layers, err = uniqueNames(c, "layer"); err != nil {
+		return t, err
+	}
+	if c.IsSet("selector") && t.selector == "" {
+		return t, args.Errorf("--selector must not be empty; --all means every cluster")
+	}
+	ways := 0
+	for _, given := range []bool{len(t.Ids) > 0, t.selector != "", t.all, len(t.Layers) > 0} {
+		if given {
+			ways++
+		}
+	}
+	if ways != 1 {
+		ways := "--cluster, --selector or --all"
+		if HasFlag(c, "layer") {
+			ways = "--cluster, --selector, --all or --layer"
+		}
+		return t, args.Errorf("%s needs %s, and only one of them", c.Command.HelpName, ways)
+	}
+	return t, nil
+}
+
+// HasFlag reports whether a command has a flag.
+func HasFlag(c *cli.Context, name string) bool {
+	return slices.ContainsFunc(c.Command.Flags, func(f cli.Flag) bool { return f.Names()[0] == name })
+}
+
+// uniqueNames returns the ids of a flag without duplicates.
+func uniqueNames(c *cli.Context, flag string) ([]string, error) {
+	var ids []string
+	for _, id := range c.StringSlice(flag) {
+		if err := args.CheckID("--"+flag, id); err != nil {
+			return nil, err
+		}
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids, nil
+}
+
+// Single returns the only cluster, if it is named.
+func (t Targets) Single() (string, bool) {
+	if len(t.Ids) == 1 {
+		return t.Ids[0], true
+	}
+	return "", false
+}
+
+// Operation returns an operation on these targets.
+func (t Targets) Operation(op string, fields map[string]any) Operation {
+	o := Operation{"op": op}
+	maps.Copy(o, fields)
+	switch {
+	case len(t.Layers) > 0:
+		o["layers"] = t.Layers
+	case len(t.Ids) > 0:
+		o["cluster_ids"] = t.Ids
+	case t.all:
+		o["all"] = true
+	default:
+		o["selector"] = t.selector
+	}
+	if t.allowEmpty && len(t.Ids)+len(t.Layers) == 0 {
+		o["allow_empty"] = true
+	}
+	return o
+}
+
+// Planner returns a planner for that one operation.
+func (t Targets) Planner(op string, fields map[string]any) Planner {
+	return func(conn.Client) ([]Operation, error) { return []Operation{t.Operation(op, fields)}, nil }
+}
+
+// String describes the targets in a prompt.
+func (t Targets) String() string {
+	switch {
+	case len(t.Layers) > planview.ShownNames:
+		return "the clusters of " + summarize.Count(len(t.Layers), "layer")
+	case len(t.Layers) > 0:
+		return "the clusters of layer " + quotedList(t.Layers)
+	case len(t.Ids) > planview.ShownNames:
+		return summarize.Count(len(t.Ids), "cluster")
+	case len(t.Ids) > 0:
+		return quotedList(t.Ids)
+	case t.all:
+		return "every cluster"
+	}
+	return fmt.Sprintf("every cluster with %q", t.selector)
+}
+
+func quotedList(ids []string) string {
+	quoted := make([]string, len(ids))
+	for i, id := range ids {
+		quoted[i] = fmt.Sprintf("%q", id)
+	}
+	return args.ListOf(quoted)
+}

@@ -1,0 +1,174 @@
+// Package kinds describes the kinds of documents: their names, fields, tables and requests. Flags, files, completion, plans and the
+// commands that all kinds have follow from the descriptors.
+package kinds
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/manifests"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+)
+
+// Kind describes a kind of document: its names, fields, table and API calls.
+type Kind struct {
+	API          string   // name in the API; empty if it is no document
+	Name, Plural string   // as in messages and in -o name: "component", "components"
+	Title        string   // for people: "platform component"
+	List         string   // the list in a file, and the list of assignments in a cluster
+	Aliases      []string // of the command, and where a kind is named
+	Usage        string   // of the command
+	Example      string   // a command line that creates one
+	Schema       string   // in the OpenAPI document; fields that a new document requires are in its Create schema
+	Fields       []Field
+	View         render.View
+	Text         func(wide bool) string // shown in place of the table
+	// parts makes the further tables of a single document, of its parts.
+	parts   func(document json.RawMessage) ([]render.Table, error)
+	Labeled bool // documents have labels
+	Calls   conn.Calls
+	Filters func() []Filter // of its list
+	// Set for kinds that are assigned to clusters.
+	*Assignable
+	// ResourceType is the resource type whose definitions the documents are; empty for compiled-in kinds.
+	ResourceType string
+	// Page is the number of entries that one request of a list asks for; 0: the server's default.
+	Page int
+}
+
+// Assignable describes a kind that is assigned to clusters.
+type Assignable struct {
+	Word                 string  // for one of them in a cluster: "role binding"
+	Overrides            []Field // settings of an assignment, as create takes them beside the fields of the definition
+	Assigned             []Field // the same for assign; nil: overrides
+	Values               bool    // assign also takes values to patch
+	Removed              string  // what Flux removes from a cluster after unassign
+	UnconfirmedInScripts bool    // without a terminal, deleting it needs no --yes
+	Inputs               InputType
+}
+
+// Definitions returns the compiled-in kinds that are assigned to clusters, in the order of a cluster's lists and of its polls.
+// Flags, columns, completion, files, plans and help follow from them.
+func Definitions() []Kind { return []Kind{Components, Namespaces, RoleBindings} }
+
+// All returns all kinds of documents that batches and files take, with those of the given resource types, definitions first: a
+// document comes after those that it refers to.
+func All(types ...Kind) []Kind {
+	return slices.Concat(Definitions(), []Kind{ResourceTypes}, Administrative(), types, []Kind{Layers, Clusters})
+}
+
+// Administrative returns the kinds that determine who changes the fleet and how, and do not describe clusters.
+func Administrative() []Kind {
+	return []Kind{Strategies, Freezes, Access, Webhooks}
+}
+
+// Names returns the API's names of the kinds with a history, clusters first.
+func Names() []string {
+	names := []string{Clusters.API}
+	for _, n := range All() {
+		if n.API != Clusters.API {
+			names = append(names, n.API)
+		}
+	}
+	return append(names, Rollouts.API, Tokens.Name)
+}
+
+// ForFiles returns the names of the kind for files.
+func (n Kind) ForFiles() manifests.Kind {
+	return manifests.Kind{
+		Kind: n.API, Name: n.Name, Title: n.Title, List: n.List, Aliases: n.Aliases, Type: n.ResourceType,
+		Refers: n.API == Clusters.API || n.API == Layers.API,
+	}
+}
+
+// ForFiles returns the compiled-in kinds for files.
+func ForFiles() manifests.Kinds { return ForFilesOf(All()) }
+
+// ForFilesOf returns kinds for files.
+func ForFilesOf(descriptors []Kind) manifests.Kinds {
+	var all manifests.Kinds
+	for _, n := range descriptors {
+		all = append(all, n.ForFiles())
+	}
+	return all
+}
+
+// Words returns the API's names of the kinds.
+func Words() []string { return ForFiles().Words() }
+
+// Find finds a kind by any of its names; resource/TYPE for the definitions of a resource type.
+func Find(word string) (Kind, bool) {
+	k, ok := ForFiles().Find(word)
+	if k.Type != "" {
+		return ResourcesOfID(k.Type), ok
+	}
+	for _, n := range All() {
+		if n.API == k.Kind {
+			return n, ok
+		}
+	}
+	return Kind{}, false
+}
+
+// Of returns the descriptor of a kind that a file has.
+func Of(k manifests.Kind) Kind {
+	n, _ := Find(k.Kind)
+	return n
+}
+
+// NameOf returns the command line's name of a kind in the API.
+func NameOf(kind string) string {
+	for _, n := range All() {
+		if n.API == kind {
+			return n.Name
+		}
+	}
+	return kind
+}
+
+// OutputOf returns documents of a kind as output.
+func (n Kind) OutputOf(document any, docs ...json.RawMessage) render.Output {
+	return render.Output{
+		Document: document, Text: n.Text,
+		Tables: func() ([]render.Table, error) {
+			t, err := n.View.Table(docs...)
+			if err != nil || n.parts == nil || len(docs) != 1 {
+				return []render.Table{t}, err
+			}
+			parts, err := n.parts(docs[0])
+			return append([]render.Table{t}, parts...), err
+		},
+		Names: func() ([]string, error) { return n.Names(docs...) },
+	}
+}
+
+// Names returns documents as KIND/NAME.
+func (n Kind) Names(docs ...json.RawMessage) ([]string, error) {
+	names := make([]string, len(docs))
+	for i, doc := range docs {
+		id, err := DocumentID(doc)
+		if err != nil {
+			return nil, err
+		}
+		names[i] = n.Name + "/" + id
+	}
+	return names, nil
+}
+
+// DocumentID returns the id of a document, or the number of a revision.
+func DocumentID(doc json.RawMessage) (string, error) {
+	var d struct {
+		ID       string `json:"id"`
+		Revision int64  `json:"revision"`
+	}
+	err := json.Unmarshal(doc, &d)
+	if d.ID == "" { // the number identifies a revision
+		d.ID = strconv.FormatInt(d.Revision, 10)
+	}
+	return d.ID, err
+}
+
+// Output returns a single document as output.
+func (n Kind) Output(doc json.RawMessage) render.Output { return n.OutputOf(doc, doc) }
