@@ -88,9 +88,11 @@ func (c *objectChanges) render(t *resourceType, in *resourceInput, receipt Recei
 	if known {
 		return made
 	}
-	made = t.renderInput(in, receipt)
+	made = c.work.execute(t.ID, func() rendering.Result { return t.renderInput(in, receipt) })
 	c.rendered++
-	c.work.Spend(made.Units() / unitsPerStep)
+	if c.work.stopped() != nil {
+		return made // it may be the error of the work
+	}
 	if c.made != nil && len(c.made) < maxMade && t.clusterUse != usesWholeCluster {
 		c.made[input] = made
 	}

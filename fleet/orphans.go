@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"sync"
@@ -84,8 +85,8 @@ func (r Result) expiredOrphans(affectedNames []affected) []edit {
 // under names that are no longer answered.
 func (r Result) recordRemovals(affectedNames []affected, confirmed bool) (Result, error) {
 	edits, err := r.orphanEdits(affectedNames)
-	if err != nil {
-		return r, err
+	if err = cmp.Or(err, r.work.stopped()); err != nil {
+		return r, err // the objects of an identity may be missing
 	}
 	unconfirmed := r.removals.count
 	if confirmed {

@@ -10,6 +10,8 @@ import (
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/rendering"
 )
 
 // Plan returns the effect of the change on every cluster's polls, as the API shows it. It uses the functions that answer
@@ -32,7 +34,7 @@ func (r Result) Plan() (api.Plan, error) {
 	slices.SortFunc(clusters, func(a, b affected) int { return cmp.Or(cmp.Compare(a.id, b.id), compareNames(a.before, b.before)) })
 	effects := r.effects()
 	freezes := r.newFreezeCheck()
-	taken := &takeovers{base: r.base, next: r.State, work: r.work}
+	taken := &takeovers{base: r.base, next: r.State, work: work{r.work.Work, rendering.NewBudget(templateSteps), r.work.isStored}}
 	for _, a := range clusters {
 		if err := r.work.stopped(); err != nil {
 			return plan, err

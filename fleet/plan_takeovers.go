@@ -23,7 +23,7 @@ const (
 // takeovers collects the warnings about objects that a change newly renders.
 type takeovers struct {
 	base, next *State
-	work       work
+	work       work            // with templates of its own: a change that is possible has a plan
 	looked     map[string]bool // definitions with their overrides, before and after
 	omitted    bool            // there were more than maxTakeovers
 	warned     map[string]bool
@@ -65,7 +65,7 @@ func (t *takeovers) compare(a affected, list *descriptor, id string) {
 	if t.looked[key] {
 		return
 	}
-	if len(t.looked) >= maxTakeovers {
+	if len(t.looked) >= maxTakeovers || t.work.stopped() != nil {
 		t.omitted = true
 		return
 	}
@@ -73,10 +73,14 @@ func (t *takeovers) compare(a affected, list *descriptor, id string) {
 		t.looked, t.warned = map[string]bool{}, map[string]bool{}
 	}
 	t.looked[key] = true
-	after := is.renderOn(fluxCluster(a.after.cluster), overrides)
+	after := t.render(is, a.after, overrides)
 	var before rendering.Result
 	if was != nil {
-		before = was.renderOn(fluxCluster(a.before.cluster), wasOverrides)
+		before = t.render(was, a.before, wasOverrides)
+	}
+	if t.work.stopped() != nil {
+		t.omitted = true // one of them may be incomplete
+		return
 	}
 	begun := slices.DeleteFunc(slices.Clone(after.Objects), func(o rendering.Object) bool {
 		return slices.Contains(before.Objects, o) || after.Handling[o].Guarded || after.Handling[o].Opened
@@ -88,6 +92,11 @@ func (t *takeovers) compare(a affected, list *descriptor, id string) {
 		t.warned[w] = true
 		t.warnings = append(t.warnings, w)
 	}
+}
+
+// render returns the objects of a definition on a cluster.
+func (t *takeovers) render(r *resource, on *Effective, overrides map[string]json.RawMessage) rendering.Result {
+	return t.work.execute(r.typ().ID, func() rendering.Result { return r.renderOn(fluxCluster(on.cluster), overrides) })
 }
 
 // warning describes the objects that a definition newly renders on a cluster.
@@ -123,7 +132,7 @@ func (t *takeovers) warning(a affected, list *descriptor, id string, begun []ren
 // all returns the warnings.
 func (t *takeovers) all() []string {
 	if t.omitted {
-		return append(t.warnings, fmt.Sprintf("more definitions begin to make objects; the first %d were looked at", maxTakeovers))
+		return append(t.warnings, fmt.Sprintf("more definitions may begin to make objects; the first %d were looked at", len(t.looked)))
 	}
 	return t.warnings
 }

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -65,7 +66,9 @@ func checkTemplate(c *checker, t *resourceType) {
 		c.warn("the template of resource type %q is not tried: its schema has neither examples nor a spec that could be guessed from it; add `examples` to the schema", t.ID)
 	}
 	for _, spec := range samples {
-		made := t.render("example", spec, api.FluxCluster{Name: "example", DNS: "example.example.com", Environment: "example"}, Receipt{})
+		made := c.work.execute(t.ID, func() rendering.Result {
+			return t.render("example", spec, api.FluxCluster{Name: "example", DNS: "example.example.com", Environment: "example"}, Receipt{})
+		})
 		text, _ := jsontext.Canonical(spec) // a decoded value can be encoded
 		if made.Problem() != "" {
 			c.checkRenders("/template", t, made, fmt.Sprintf("with the spec %.300s", text))
@@ -129,11 +132,29 @@ const maxRenderings = 64
 // placeholderCluster is the cluster used to find the objects of a definition for all clusters.
 var placeholderCluster = api.FluxCluster{Name: "cluster", DNS: "cluster.example.com", Environment: "environment"}
 
-// unitsPerStep is the number of execution units per step of work. A unit takes 0.1 µs.
-const unitsPerStep = 4
+// newWork returns the work of a change of the State.
+func (s *State) newWork(ctx context.Context) work {
+	w := newWork(ctx)
+	w.templates = rendering.NewBudget(s.templateSteps())
+	w.isStored = func(definition any) bool {
+		r, ok := definition.(*resource)
+		return ok && slices.ContainsFunc(s.versions(ResourceKind(r.of.ID), r.ID), func(doc *Document) bool { return doc.value == r })
+	}
+	return w
+}
+
+// templateSteps returns the number of steps that the templates of one change may take.
+func (s *State) templateSteps() int {
+	n := len(s.docs[KindCluster])
+	for _, list := range s.kinds.lists[s.kinds.compiledCount:] {
+		n += len(s.docs[list.kind])
+	}
+	return templateSteps + templateStepsEach*n
+}
 
 // rendered returns the objects of the definition on a cluster with some overrides, or none. A result that is not cached is
-// computed again at each call, as part of the work.
+// computed again at each call. The first result of a stored definition is no part of the work: the change that stored it paid for
+// it, and in a new process any change may be the first to need it.
 func (r *resource) rendered(overrides map[string]json.RawMessage, work work) rendering.Result {
 	t := r.typ()
 	if t.compiled == nil || r.renderings == nil {
@@ -146,14 +167,17 @@ func (r *resource) rendered(overrides map[string]json.RawMessage, work work) ren
 	if known {
 		return made
 	}
-	made = r.renderOn(placeholderCluster, overrides)
+	run := func() rendering.Result { return r.renderOn(placeholderCluster, overrides) }
+	if key == "" && work.isStored != nil && work.isStored(r) {
+		made = run()
+	} else if made = work.execute(t.ID, run); work.stopped() != nil {
+		return made // it may be the error of the work
+	}
 	if r.renderings.made == nil {
 		r.renderings.made = map[string]rendering.Result{}
 	}
 	if key == "" || len(r.renderings.made) < maxRenderings {
 		r.renderings.made[key] = made
-	} else {
-		work.Spend(made.Units() / unitsPerStep)
 	}
 	return made
 }

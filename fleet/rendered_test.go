@@ -215,8 +215,7 @@ func TestRenderingAgainIsWork(t *testing.T) {
 	w.must(create(KindResourceType, typeWith(t, "things", configMap, map[string]any{"overridable": []string{"name"}})))
 	w.must(create(ResourceKind("things"), `{"id":"a"}`))
 	r := w.state.docs[ResourceKind("things")]["a"].value.(*resource)
-	spent := newWork(t.Context())
-	spent.Spend(20_000_000) // the whole budget of a change
+	spent := w.state.newWork(t.Context())
 	variant := func(n int) map[string]json.RawMessage {
 		return map[string]json.RawMessage{"name": json.RawMessage(fmt.Sprintf(`"n%d"`, n))}
 	}
@@ -224,6 +223,7 @@ func TestRenderingAgainIsWork(t *testing.T) {
 		r.rendered(variant(n), spent)
 	}
 	r.rendered(nil, spent)
+	spent.templates.Spend("things", spent.templates.Left())
 	r.rendered(variant(0), spent)
 	require.NoError(t, spent.stopped())
 	r.rendered(variant(maxRenderings), spent)

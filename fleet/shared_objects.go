@@ -256,8 +256,7 @@ func (s *State) makesObject(has *Effective, key docKey, o rendering.Object, work
 	}
 	for _, e := range has.cluster.Resources[r.of.ID] {
 		if e.ID == key.id {
-			made := r.renderOn(fluxCluster(has.cluster), e.Overrides)
-			work.Spend(made.Units() / unitsPerStep)
+			made := work.execute(r.typ().ID, func() rendering.Result { return r.renderOn(fluxCluster(has.cluster), e.Overrides) })
 			return slices.Contains(made.Objects, o)
 		}
 	}

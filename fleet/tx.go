@@ -170,7 +170,7 @@ type requestedHold struct {
 
 // Begin starts a Tx on the State.
 func (s *State) Begin() *Tx {
-	tx := &Tx{base: s, kinds: s.kinds, edits: map[docKey]*Document{}, shared: newSharedFields(), work: newWork(context.Background())}
+	tx := &Tx{base: s, kinds: s.kinds, edits: map[docKey]*Document{}, shared: newSharedFields(), work: s.newWork(context.Background())}
 	var layers []*Document
 	if s.layers != nil {
 		layers = s.layers.ascending
@@ -279,4 +279,4 @@ func (tx *Tx) recomputeLayers() {
 }
 
 // UseContext lets the work on the Tx, its plan included, end with ctx. The error is then the cause of ctx's end.
-func (tx *Tx) UseContext(ctx context.Context) { tx.work = newWork(ctx) }
+func (tx *Tx) UseContext(ctx context.Context) { tx.work = tx.base.newWork(ctx) }

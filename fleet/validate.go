@@ -76,7 +76,7 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 		return Result{}, err
 	}
 	if err := v.checkVariants(edits); err != nil {
-		return Result{}, err
+		return Result{}, cmp.Or(tx.work.stopped(), err)
 	}
 	res := Result{Commit: c, State: next, Warnings: append(tx.sortedNotes(), v.warnings...), Stored: v.stored, base: tx.base, layerChanges: v.servedChanges, filters: tx.filters, objects: newObjectChanges(tx.base, next, tx.work), work: tx.work}
 	affectedNames, err := res.affected(false)

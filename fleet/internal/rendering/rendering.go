@@ -32,6 +32,7 @@ type Result struct {
 	nulls      []string // places of null items in lists: Kubernetes does not read them as an empty list
 	Err        error    // the reason why the template fails
 	left       int      // units that executions may still use, including those of nested ResourceSets
+	bytes      int      // of YAML that the executions rendered, which is parsed
 }
 
 // Parse parses the template of a resource type.
@@ -59,6 +60,7 @@ func (r *Result) add(t *resourceset.Template, input map[string]any, in enclosing
 	var used int
 	text, err := t.Execute(input, resourceset.Limits{Units: r.left, Used: &used})
 	r.left -= used
+	r.bytes += len(text)
 	if err != nil {
 		r.Err = err
 		return
@@ -174,5 +176,5 @@ func (r *Result) Problem() string {
 	return ""
 }
 
-// Units returns the number of units that the executions took.
-func (r *Result) Units() int { return resourceset.Default.Units - r.left }
+// Steps returns the work of the executions: their units, and the bytes of YAML that were parsed.
+func (r *Result) Steps() int { return resourceset.Default.Units - r.left + r.bytes }

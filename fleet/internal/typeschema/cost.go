@@ -65,7 +65,7 @@ func (w *Work) Spend(steps int) {
 }
 
 // ErrTooMuchWork reports that the validations of one change take too many steps together.
-var ErrTooMuchWork = fmt.Errorf("the validations of this change take more than %d steps: change fewer definitions at a time, or use a schema with fewer alternatives or a template that reads less of the cluster", maxWork)
+var ErrTooMuchWork = fmt.Errorf("the validations of this change take more than %d steps: change fewer definitions at a time, or use a schema with fewer alternatives", maxWork)
 
 // meter counts the steps of one validation.
 type meter struct {
