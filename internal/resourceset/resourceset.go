@@ -137,8 +137,10 @@ func command(name string, args ...int) *parse.CommandNode {
 	return c
 }
 
+// call returns a call whose result is assigned to a variable, which is cheaper than to print nothing.
 func call(name string, args ...int) parse.Node {
-	pipe := &parse.PipeNode{NodeType: parse.NodePipe, Cmds: []*parse.CommandNode{command(name, args...)}}
+	unused := &parse.VariableNode{NodeType: parse.NodeVariable, Ident: []string{"$_"}}
+	pipe := &parse.PipeNode{NodeType: parse.NodePipe, Decl: []*parse.VariableNode{unused}, Cmds: []*parse.CommandNode{command(name, args...)}}
 	return &parse.ActionNode{NodeType: parse.NodeAction, Pipe: pipe}
 }
 
