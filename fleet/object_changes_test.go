@@ -267,6 +267,19 @@ func TestRemovedObjects(t *testing.T) {
 	const object = "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: << inputs.a | quote >>}\n"
 	const release = "---\napiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: r}\nspec: {chart: {spec: {chart: << inputs.a | quote >>, version: << inputs.b | quote >>}}}\n"
 	const set = "---\napiVersion: fluxcd.controlplane.io/v1\nkind: ResourceSet\nmetadata: {name: << inputs.a | quote >>}\nspec: {resources: [{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}]}\n"
+	const source = "---\napiVersion: source.toolkit.fluxcd.io/v1\nkind: OCIRepository\nmetadata: {name: s, namespace: ns}\nspec: {url: << inputs.a | quote >>, ref: {tag: << inputs.b | quote >>}}\n"
+	const git = "---\napiVersion: source.toolkit.fluxcd.io/v1\nkind: GitRepository\nmetadata: {name: s, namespace: ns}\nspec: {url: << inputs.a | quote >>, ref: {branch: << inputs.b | quote >>}}\n"
+	const bucket = "---\napiVersion: source.toolkit.fluxcd.io/v1\nkind: Bucket\nmetadata: {name: s, namespace: ns}\nspec: {bucketName: << inputs.a | quote >>, interval: << inputs.b | quote >>}\n"
+	const chartOf = "---\napiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: r, namespace: ns}\nspec: {chartRef: {kind: OCIRepository, name: s}}\n"
+	const built = "---\napiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: r, namespace: flux-system}\nspec: {sourceRef: {kind: OCIRepository, name: s, namespace: ns}}\n"
+	// patched returns an object whose patches have the text of the field b.
+	patched := func(kind, spec string) string {
+		return "---\napiVersion: " + kind + "\nmetadata: {name: r}\nspec: " + fmt.Sprintf(spec, `{patches: [{target: {kind: ConfigMap}, patch: << inputs.b | quote >>}]}`) + "\n"
+	}
+	kustomization := patched("kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization", "%s")
+	postRendered := patched("helm.toolkit.fluxcd.io/v2\nkind: HelmRelease", "{postRenderers: [{kustomize: %s}]}")
+	deletes := func(in *modelInput) { in.b = "$patch: delete\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}" }
+	registry := func(in *modelInput) { in.a = "oci://other/x" } // the last segment stays
 	a, b := func(in *modelInput) { in.a = "z" }, func(in *modelInput) { in.b = "z" }
 	on := func(in *modelInput) { in.on = true }
 	for name, c := range map[string]struct {
@@ -298,6 +311,23 @@ func TestRemovedObjects(t *testing.T) {
 		"an object is no longer reconciled":      {strings.Replace(object, "{name", `{annotations: {fluxcd.controlplane.io/reconcile: << ternary "disabled" "enabled" inputs.on >>}, name`, 1), "", on, true},
 		"a ResourceSet is no longer reconciled":  {strings.Replace(set, "{name", `{annotations: {fluxcd.controlplane.io/reconcile: << ternary "disabled" "enabled" inputs.on >>}, name`, 1), "", on, true},
 		"an object that was not reconciled goes": {"<<- if not inputs.on >>\n" + strings.Replace(object, "{name", `{annotations: {fluxcd.controlplane.io/reconcile: disabled}, name`, 1) + "<<- end >>\n", "", on, false},
+		"the URL of a source":                    {source, "", a, true},
+		"the tag of a source":                    {source, "", b, false},
+		"the URL of a repository":                {git, "", a, true},
+		"the branch of a repository":             {git, "", b, false},
+		"the name of a bucket":                   {bucket, "", a, true},
+		"the interval of a bucket":               {bucket, "", b, false},
+		"the URL of the source of a release":     {source + chartOf, "", a, true},
+		"the registry of the source of a chart":  {source + chartOf, "", registry, false},
+		"the registry of a Kustomization":        {source + built, "", registry, true},
+		"the registry of both":                   {chartOf + built + source, "", registry, true},
+		"a patch that deletes an object":         {kustomization, "", deletes, true},
+		"a patch of a field":                     {kustomization, "", b, false},
+		"a patch that renames an object":         {kustomization, "", func(in *modelInput) { in.b = "- {op: replace, path: /metadata/name, value: d}" }, true},
+		"a patch no longer deletes an object":    {strings.Replace(kustomization, "inputs.b", `ternary "" "$patch: delete" inputs.on`, 1), "", on, false},
+		"a post-renderer that deletes an object": {postRendered, "", deletes, true},
+		"a post-renderer of a field":             {postRendered, "", b, false},
+		"a new Kustomization that deletes":       {object, object + strings.Replace(kustomization, "inputs.b", `"$patch: delete"`, 1), nil, false},
 		"a comment in the template":              {object, "<<- /* text */ ->>\n" + object, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {

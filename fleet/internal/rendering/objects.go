@@ -15,6 +15,8 @@ const (
 	FluxNamespace   = "flux-system"
 	KindResourceSet = "ResourceSet"
 	KindProvider    = "ResourceSetInputProvider"
+
+	sourceGroup = "source.toolkit.fluxcd.io"
 )
 
 // SystemNamespace reports whether Kubernetes or Flux owns a namespace.

@@ -29,6 +29,9 @@ type Result struct {
 	Handling map[Object]Handling // how Flux treats each object
 	// identities of all objects, in any order; objects that several ResourceSets apply have several.
 	identities []Identity
+	sources    []source
+	usedBy     map[Object]string // by sources: chartRef if only HelmReleases use it
+	patched    []patchedObject
 	nulls      []string // places of null items in lists: Kubernetes does not read them as an empty list
 	Err        error    // the reason why the template fails
 	left       int      // units that executions may still use, including those of nested ResourceSets
@@ -45,6 +48,7 @@ func Execute(t *resourceset.Template, input map[string]any) Result {
 	r := Result{left: resourceset.Default.Units}
 	values, _ := resourceset.Numbers(input).(map[string]any)
 	r.add(t, values, enclosing{})
+	r.identifyCharts()
 	slices.SortFunc(r.Objects, compareObjects)
 	r.Objects = slices.Compact(r.Objects)
 	return r
