@@ -40,6 +40,11 @@ func (t *resourceType) compile() {
 
 // render executes the template on the input of a definition on a cluster.
 func (t *resourceType) render(id string, spec map[string]any, cluster api.FluxCluster, receipt Receipt) rendering.Result {
+	return rendering.Execute(t.compiled, t.input(id, spec, cluster, receipt))
+}
+
+// input returns the input of a definition as the template of a cluster receives it.
+func (t *resourceType) input(id string, spec map[string]any, cluster api.FluxCluster, receipt Receipt) map[string]any {
 	input := make(map[string]any, len(spec)+5)
 	input["settings"] = map[string]any{} // a property of the type has precedence
 	maps.Copy(input, spec)
@@ -50,7 +55,30 @@ func (t *resourceType) render(id string, spec map[string]any, cluster api.FluxCl
 	}
 	input["cluster"], input["receipt"] = block, receipt.String()
 	input["provider"] = map[string]any{"apiVersion": rendering.FluxGroup + "/v1", "kind": rendering.KindProvider, "name": t.ID, "namespace": rendering.FluxNamespace}
-	return rendering.Execute(t.compiled, input)
+	return input
+}
+
+// ordersMaps matches the functions whose result has no order in Flux Operator.
+var ordersMaps = regexp.MustCompile(`\b(?:keys|values)\b`)
+
+// checkOrder refuses a template that renders other objects when maps have another order: Flux would delete and create them
+// each time. If only their contents differ, it warns.
+func (c *checker) checkOrder(at string, t *resourceType, id string, spec map[string]any) {
+	if !ordersMaps.MatchString(t.Template) {
+		return
+	}
+	var objects, contents bool
+	c.work.execute(t.ID, func() (made rendering.Result) {
+		made, objects, contents = rendering.Reordered(t.compiled, t.input(id, spec, placeholderCluster, Receipt{}))
+		return made
+	})
+	const advice = "Flux Operator returns `keys` and `values` of a map in another order each time; sort them, as with `keys … | sortAlpha`"
+	switch {
+	case objects:
+		c.problem(at, "the template renders other objects in another order of maps: %s", advice)
+	case contents:
+		c.warn("the template of resource type %q gives its objects other contents in another order of maps: %s", t.ID, advice)
+	}
 }
 
 // checkTemplate tries the template of a type with samples of its schema.
@@ -76,6 +104,9 @@ func checkTemplate(c *checker, t *resourceType) {
 		}
 		if wrong := t.wrongRemoval(&made); wrong != "" {
 			c.problem("/template", "with the spec %.300s: %s", text, wrong)
+			return
+		}
+		if c.checkOrder("/template", t, "example", spec); len(c.problems) > 0 {
 			return
 		}
 	}

@@ -105,6 +105,48 @@ func TestTemplatesAreTried(t *testing.T) {
 	}
 }
 
+// TestOrderOfMapsIsTried: Flux Operator returns the keys and values of maps in any order, so objects must not depend on it.
+func TestOrderOfMapsIsTried(t *testing.T) {
+	t.Parallel()
+	typeBody := func(template string) string {
+		body, err := json.Marshal(map[string]any{"id": "things", "template": template, "schema": map[string]any{
+			"type": "object", "additionalProperties": false, "properties": map[string]any{
+				"m": map[string]any{"type": "object", "default": map[string]any{}, "additionalProperties": map[string]any{"type": "string"}},
+			},
+		}})
+		require.NoError(t, err)
+		return string(body)
+	}
+	definition := create(ResourceKind("things"), `{"id":"a","spec":{"m":{"x":"1","y":"2"}}}`)
+	named := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: 'c-<< VALUE | join \"-\" >>', namespace: ns}\n"
+	held := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: ns}\ndata: {a: '<< VALUE | join \"-\" >>'}\n"
+	for name, c := range map[string]struct {
+		template, value string
+		refused, warned bool
+	}{
+		"names of values":       {named, "values inputs.m", true, false},
+		"names of keys":         {named, "keys inputs.m", true, false},
+		"names of sorted keys":  {named, "keys inputs.m | sortAlpha", false, false},
+		"contents of values":    {held, "values inputs.m", false, true},
+		"contents of a range":   {held, `list (dict "values" inputs.m)`, false, false},
+		"contents, sorted keys": {held, "keys inputs.m | sortAlpha", false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.must(create(KindResourceType, typeBody(strings.Replace(c.template, "VALUE", c.value, 1))))
+			if c.refused {
+				e := w.refused(CodeInvalid, definition)
+				require.Equal(t, "/spec", e.Problems[0].Pointer)
+				require.Contains(t, e.Problems[0].Detail, "sortAlpha")
+				return
+			}
+			warnings := strings.Join(w.must(definition).Warnings, "\n")
+			require.Equal(t, c.warned, strings.Contains(warnings, "in another order of maps"), warnings)
+		})
+	}
+}
+
 // TestTemplateReadsTheCluster: only a cluster knows its settings and its environment, so a template that needs them is not refused.
 func TestTemplateReadsTheCluster(t *testing.T) {
 	t.Parallel()

@@ -234,6 +234,8 @@ func checkResource(c *checker, d *Document) {
 		c.checkRenders("/spec", r.typ(), made, "the template of the type does not fit it")
 	} else if wrong := r.typ().wrongRemoval(&made); wrong != "" {
 		c.problem("/spec", "%s", wrong)
+	} else {
+		c.checkOrder("/spec", r.typ(), r.ID, spec)
 	}
 	checkOwnSet(c, r)
 }

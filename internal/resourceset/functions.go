@@ -89,6 +89,8 @@ func (b *budget) functions(input map[string]any) template.FuncMap {
 	for name, f := range known() {
 		functions[name] = b.bounded(name, f)
 	}
+	functions["keys"] = b.bounded("keys", b.keys)
+	functions["values"] = b.bounded("values", b.values)
 	functions["inputs"] = func() any { return input }
 	functions[stepName] = func(size int) string {
 		const nodeBytes = 16
@@ -111,6 +113,33 @@ func (b *budget) functions(input map[string]any) template.FuncMap {
 		return v
 	}
 	return functions
+}
+
+// keys returns the keys of maps, of each map in order.
+func (b *budget) keys(of ...map[string]any) []string {
+	keys := []string{}
+	for _, m := range of {
+		keys = append(keys, b.ordered(m)...)
+	}
+	return keys
+}
+
+// values returns the values of a map in the order of their keys.
+func (b *budget) values(m map[string]any) []any {
+	values := make([]any, 0, len(m))
+	for _, key := range b.ordered(m) {
+		values = append(values, m[key])
+	}
+	return values
+}
+
+// ordered returns the keys of a map in the order of this execution.
+func (b *budget) ordered(m map[string]any) []string {
+	keys := slices.Sorted(maps.Keys(m))
+	if b.Reversed {
+		slices.Reverse(keys)
+	}
+	return keys
 }
 
 // shallow functions look at the containers they receive, not at the values inside.

@@ -34,6 +34,9 @@ type Limits struct {
 	Stop func() error
 	// Used receives the units spent. May be nil.
 	Used *int
+	// Reversed returns the results of `keys` and `values` in descending order of the keys, not in ascending order. Flux Operator
+	// returns them in any order.
+	Reversed bool
 }
 
 // Default applies to limits that are not set.

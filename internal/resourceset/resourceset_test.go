@@ -44,6 +44,22 @@ func TestExecute(t *testing.T) {
 	require.ErrorContains(t, err, "nothing")
 }
 
+// TestOrderOfMaps: keys and values have an order, whatever that of Go is, and its reverse on request.
+func TestOrderOfMaps(t *testing.T) {
+	t.Parallel()
+	input := map[string]any{"m": map[string]any{"a": 3, "b": 2, "c": 1, "d": 0}, "n": map[string]any{"0": "x"}}
+	parsed, err := resourceset.Parse(`<< keys inputs.m inputs.n | join "," >> << values inputs.m | join "," >> << keys inputs.m | sortAlpha | join "," >>`)
+	require.NoError(t, err)
+	for range 20 {
+		got, err := parsed.Execute(input, resourceset.Limits{})
+		require.NoError(t, err)
+		require.Equal(t, "a,b,c,d,0 3,2,1,0 a,b,c,d", got)
+		got, err = parsed.Execute(input, resourceset.Limits{Reversed: true})
+		require.NoError(t, err)
+		require.Equal(t, "d,c,b,a,0 0,1,2,3 a,b,c,d", got)
+	}
+}
+
 // TestNestedRanges: the time to parse a template does not grow with the square of its size, with which this one would take many minutes.
 func TestNestedRanges(t *testing.T) {
 	t.Parallel()

@@ -6,7 +6,11 @@
 package rendering
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
 	"fmt"
+	"hash"
 	"maps"
 	"slices"
 	"strconv"
@@ -32,10 +36,12 @@ type Result struct {
 	sources    []source
 	usedBy     map[Object]string // by sources: chartRef if only HelmReleases use it
 	patched    []patchedObject
-	nulls      []string // places of null items in lists: Kubernetes does not read them as an empty list
-	Err        error    // the reason why the template fails
-	left       int      // units that executions may still use, including those of nested ResourceSets
-	bytes      int      // of YAML that the executions rendered, which is parsed
+	reversed   bool      // the order of maps
+	contents   hash.Hash // of all objects; may be nil
+	nulls      []string  // places of null items in lists: Kubernetes does not read them as an empty list
+	Err        error     // the reason why the template fails
+	left       int       // units that executions may still use, including those of nested ResourceSets
+	bytes      int       // of YAML that the executions rendered, which is parsed
 }
 
 // Parse parses the template of a resource type.
@@ -45,7 +51,22 @@ func Parse(text string) (*resourceset.Template, error) {
 
 // Execute executes a template on an input.
 func Execute(t *resourceset.Template, input map[string]any) Result {
-	r := Result{left: resourceset.Default.Units}
+	return execute(t, input, Result{})
+}
+
+// Reordered compares an execution with one in which the functions `keys` and `values` return another order. Flux Operator returns
+// them in any order, so a template must not depend on it: objects reports whether other objects are rendered, contents whether
+// the objects have other contents. Result has the steps of both.
+func Reordered(t *resourceset.Template, input map[string]any) (made Result, objects, contents bool) {
+	made, other := execute(t, input, Result{contents: sha256.New()}), execute(t, input, Result{contents: sha256.New(), reversed: true})
+	objects = made.Digest() != other.Digest() || (made.Err == nil) != (other.Err == nil)
+	contents = !bytes.Equal(made.contents.Sum(nil), other.contents.Sum(nil))
+	made.left, made.bytes = made.left+other.left-resourceset.Default.Units, made.bytes+other.bytes
+	return made, objects, contents
+}
+
+func execute(t *resourceset.Template, input map[string]any, r Result) Result {
+	r.left = resourceset.Default.Units
 	values, _ := resourceset.Numbers(input).(map[string]any)
 	r.add(t, values, enclosing{})
 	r.identifyCharts()
@@ -62,7 +83,7 @@ func (r *Result) add(t *resourceset.Template, input map[string]any, in enclosing
 		return
 	}
 	var used int
-	text, err := t.Execute(input, resourceset.Limits{Units: r.left, Used: &used})
+	text, err := t.Execute(input, resourceset.Limits{Units: r.left, Used: &used, Reversed: r.reversed})
 	r.left -= used
 	r.bytes += len(text)
 	if err != nil {
@@ -107,6 +128,9 @@ func (r *Result) object(obj map[string]any, in enclosing) {
 		return
 	}
 	r.Objects = append(r.Objects, ref)
+	if r.contents != nil {
+		_ = json.NewEncoder(r.contents).Encode(obj) // it was read as JSON
+	}
 	r.nulls = nullsIn(r.nulls, []string{ref.String() + ": "}, obj, false)
 	kept := in.kept || disablesPrune(metadata)
 	spec, _ := obj["spec"].(map[string]any)
