@@ -119,8 +119,8 @@ func (s *session) wait(c *cli.Context, observe func() (progress, error)) error {
 // follow observes progress until it ends, or for the time of --within, and shows its changes in a line.
 func (s *session) follow(c *cli.Context, line *progressLine, observe func() (progress, error)) error {
 	within, every := c.Duration("within"), c.Duration("interval")
-	if every <= 0 {
-		return args.Errorf("--interval must be positive, such as 2s")
+	if every < time.Millisecond {
+		return args.Errorf("--interval must be at least 1ms, such as 2s")
 	}
 	if within < 0 || within == 0 && c.IsSet("within") {
 		return args.Errorf("--within must be positive, such as 10m")

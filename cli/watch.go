@@ -82,8 +82,8 @@ func (v kindCommands) watchSeveral(c *cli.Context, ids []string, get func(id str
 
 // watch returns the settings that all watches share.
 func (v kindCommands) watch(c *cli.Context) (watch.Watch, error) {
-	if c.Duration("interval") <= 0 {
-		return watch.Watch{}, args.Errorf("--interval must be positive, such as 2s")
+	if c.Duration("interval") < time.Millisecond {
+		return watch.Watch{}, args.Errorf("--interval must be at least 1ms, such as 2s")
 	}
 	format, err := v.Format(c)
 	if err != nil {

@@ -58,7 +58,7 @@ func TestWatch(t *testing.T) {
 	}
 	revisions.stop()
 
-	for _, args := range []string{"namespace list --watch --sort-by ID", "namespace list --watch --interval 0s", "component get x --watch --revision 3", "revision list --watch --until 1h"} {
+	for _, args := range []string{"namespace list --watch --sort-by ID", "namespace list --watch --interval 1ns", "component get x --watch --revision 3", "revision list --watch --until 1h"} {
 		if got := run(t, cli.Env{}, variables, strings.Fields(args)...); got.code != 2 {
 			t.Errorf("%s: exit %d\n%s", args, got.code, got.stderr)
 		}

@@ -93,6 +93,8 @@ type Config struct {
 func New(cfg Config) (*Client, error) {
 	base, err := url.Parse(cfg.URL)
 	switch {
+	case !strings.Contains(cfg.URL, "://"): // url.Parse reads the host as a path or a scheme
+		return nil, fmt.Errorf("the server's URL %q must start with http:// or https://", cfg.URL)
 	case err != nil:
 		return nil, fmt.Errorf("the server's URL: %w", err)
 	case base.Scheme != "http" && base.Scheme != "https":
