@@ -2,7 +2,6 @@ package ui
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -71,14 +70,4 @@ func causeRows(causes *[]api.FailureCause) (rows []causeRow) {
 		rows = append(rows, row)
 	}
 	return rows
-}
-
-// duration formats a time, such as 40 s.
-func duration(d time.Duration) string {
-	switch {
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%d s", int(d.Seconds()))
-	default:
-		return fmt.Sprintf("%d min", int(d.Minutes()))
-	}
 }

@@ -37,36 +37,11 @@ type choice struct {
 	On         bool
 }
 
-type pageLink struct{ Text, Link string }
-
 // remedy is a link or command to offer when the API refuses a form with an error code.
 type remedy struct{ Code, Label, Link, Meaning string }
 
 // documentFields holds the fields that a form changes, by document.
 type documentFields map[api.ChangeRef][]fieldChange
-
-// changeForms returns the form for each address.
-var changeForms = map[string]func(*pageRequest) (changeForm, error){
-	"/changes/{revision}/revert":      revertForm,
-	"/changes/{revision}/restore":     restoreForm,
-	"/clusters/{id}/protect":          func(req *pageRequest) (changeForm, error) { return protectionForm(req, true), nil },
-	"/clusters/{id}/unprotect":        func(req *pageRequest) (changeForm, error) { return protectionForm(req, false), nil },
-	"/clusters/{id}/unpin":            unpinForm,
-	"/clusters/{id}/delete":           deleteClusterForm,
-	"/components/{id}/delete":         deleteComponentForm,
-	"/layers/{id}/delete":             deleteLayerForm,
-	"/definitions/{list}/{id}/delete": deleteDefinitionForm,
-	"/freezes/create-all":             stopForm,
-	"/freezes/{id}/end":               endFreezeForm,
-	"/rollouts/{id}/start":            rolloutForm("start"),
-	"/rollouts/{id}/approve":          rolloutForm("approve"),
-	"/rollouts/{id}/pause":            rolloutForm("pause"),
-	"/rollouts/{id}/resume":           rolloutForm("resume"),
-	"/rollouts/{id}/skip":             rolloutForm("skip"),
-	"/rollouts/{id}/back":             rolloutForm("back"),
-	"/rollouts/{id}/abort":            rolloutForm("abort"),
-	"/rollouts/{id}/complete":         rolloutForm("complete"),
-}
 
 // revertForm reverts a revision.
 func revertForm(req *pageRequest) (changeForm, error) {
@@ -257,4 +232,26 @@ func (req *pageRequest) change(p changeForm, hash, reason string) (string, error
 		return prefix + "/", nil // which shows it, and has changed nothing else
 	}
 	return fmt.Sprintf("%s/changes/%d", prefix, made.JSON200.Revision), nil
+}
+
+// planStop returns the plan of the creation of a freeze, which needs no plan of the API: it changes no answer.
+func (req *pageRequest) planStop(f *api.FreezeCreate) (*api.Plan, error) {
+	plan := &api.Plan{PlanHash: "new"}
+	_, err := req.fleet.GetFreezeWithResponse(req.r.Context(), f.ID, nil)
+	if problem, answered := errors.AsType[*client.Error](err); answered && problem.StatusCode == http.StatusNotFound {
+		plan.Changes, err = []api.ChangeRef{{Kind: kindFreeze, ID: f.ID, Action: "create"}}, nil
+	}
+	return plan, err
+}
+
+// rolloutChange is an action on a rollout, in place of operations.
+type rolloutChange struct{ ID, Action, Stage string }
+
+// planRollout returns the plan of an action on a rollout.
+func (req *pageRequest) planRollout(r rolloutChange) (*api.Plan, error) {
+	plan, err := req.fleet.PlanWithResponse(req.r.Context(), nil, api.PlanRequest{Rollout: r.ID, Action: r.Action, Stage: r.Stage})
+	if err != nil {
+		return nil, err
+	}
+	return plan.JSON200, nil
 }

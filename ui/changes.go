@@ -87,11 +87,6 @@ func (req *pageRequest) revisions(p *api.ListRevisionsParams) ([]api.RevisionSum
 	return *list.JSON200, list.HTTPResponse.Header, nil
 }
 
-// historyLink returns the address of the list of revisions of a document.
-func historyLink(kind, id string) string {
-	return prefix + "/changes?" + url.Values{"kind": {kind}, "id": {id}}.Encode()
-}
-
 type changesView struct {
 	frame
 	Kind, ID, Actor string
@@ -144,14 +139,6 @@ type changeView struct {
 	Revert        string
 }
 
-// documentView is the change of a document by a revision.
-type documentView struct {
-	Kind, ID, Action, Link string
-	Fields                 []fieldChange
-	More                   int
-	Restore                []pageLink // forms that restore it
-}
-
 // restoreLinks returns links to the forms that restore a document to its state before or after a revision.
 func restoreLinks(revision int64, kind, id, action string) (out []pageLink) {
 	to := func(revision int64) string {
@@ -168,12 +155,6 @@ func restoreLinks(revision int64, kind, id, action string) (out []pageLink) {
 	}
 	return out
 }
-
-// maxDocuments and maxFields limit the documents of a revision, and the fields of a document, that are shown.
-const (
-	maxDocuments = 200
-	maxFields    = 60
-)
 
 // showChange shows a revision: author and reason, the changed fields of each document, and its progress on clusters.
 func showChange(req *pageRequest) error {
@@ -244,3 +225,9 @@ func (req *pageRequest) revision() (int64, error) {
 	}
 	return number, nil
 }
+
+// overviewCauses and overviewChanges are the numbers of rows on the overview.
+const (
+	overviewCauses  = 12
+	overviewChanges = 8
+)

@@ -41,8 +41,6 @@ type clusterView struct {
 	Incident string
 }
 
-type nameValue struct{ Name, Value string }
-
 // listView is a list that the cluster polls.
 type listView struct {
 	Name, State string

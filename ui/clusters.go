@@ -2,11 +2,8 @@ package ui
 
 import (
 	"errors"
-	"maps"
 	"net/http"
-	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -66,63 +63,6 @@ type clustersView struct {
 	Shown, Total int
 	Rows         []clusterRow
 	Pages        pager
-}
-
-// filter selects clusters; empty fields match all.
-type filter struct{ Selector, Environment, State, Component, Version, Tag, Layer, Overrides, List, Input, SharedToken, Cause, Hide string }
-
-// page returns the address of the list of matching clusters.
-func (f filter) page() string { return prefix + "/clusters?" + f.values().Encode() }
-
-// values returns the query of the address.
-func (f filter) values() url.Values {
-	out := url.Values{}
-	for name, value := range map[string]string{"selector": f.Selector, "environment": f.Environment, "state": f.State, "component": f.Component, "component_version": f.Version, "oci_tag": f.Tag, "layer": f.Layer, "overrides": f.Overrides, "list": f.List, "input": f.Input, "shared_token": f.SharedToken, "cause": f.Cause, "hide": f.Hide} {
-		if value != "" {
-			out.Set(name, value)
-		}
-	}
-	return out
-}
-
-// hidden returns the filters that the form of the selector keeps.
-func (f filter) hidden() (out []nameValue) {
-	f.Selector = ""
-	values := f.values()
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		out = append(out, nameValue{name, values.Get(name)})
-	}
-	return out
-}
-
-// filterOption is a link that selects a state or a value of a facet.
-type filterOption struct {
-	State, Label, Link string
-	Count              int
-	On                 bool
-	Uncounted          bool // the link leads to another number of clusters
-}
-
-// pager links to the previous and next page of a list.
-type pager struct {
-	First, Last, All int
-	Previous, Next   string // empty: none
-}
-
-// makePager returns the pager of a list: size rows a page, shown rows from offset on this page, all rows in total.
-func makePager(path string, query url.Values, size, offset, shown, all int) pager {
-	out := pager{First: min(offset+1, all), Last: offset + shown, All: all}
-	to := func(offset int) string {
-		query.Set("offset", strconv.Itoa(offset))
-		return path + "?" + query.Encode()
-	}
-	if offset > 0 {
-		out.Previous = to(max(0, offset-size))
-	}
-	if offset+shown < all {
-		out.Next = to(offset + shown)
-	}
-	return out
 }
 
 // showClusters lists clusters by state, the worst first. An invalid filter is shown as a problem beside the form.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,9 +31,6 @@ type compareView struct {
 	Reveal      string
 	Problem     string
 }
-
-// anyLayer stands for all layers of a cluster and the catalog.
-const anyLayer = "*"
 
 type layerLink struct {
 	Text, Link string
@@ -85,22 +81,6 @@ func comparisonProblem(err error) string {
 		return refused.Problem.Detail
 	}
 	return ""
-}
-
-// compareLink returns the address of the comparison of a cluster with a layer, or of the form if layer is empty.
-func compareLink(cluster, layer string) string {
-	query := url.Values{"left": {cluster}}
-	if layer != "" {
-		query.Set("layer", layer)
-	}
-	return prefix + "/compare?" + query.Encode()
-}
-
-// compareRevisionLink returns the address of the comparison of a cluster before a revision with after it.
-func compareRevisionLink(cluster string, revision int64) string {
-	return prefix + "/compare?" + url.Values{
-		"left": {cluster}, "left_revision": {strconv.FormatInt(revision-1, 10)}, "right_revision": {strconv.FormatInt(revision, 10)},
-	}.Encode()
 }
 
 // compareClusters sets the differences of what two sides are served.

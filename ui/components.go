@@ -26,14 +26,6 @@ type componentRow struct {
 	Versions          []versionCell
 }
 
-// versionCell is a desired version of a component, with the numbers of clusters.
-type versionCell struct {
-	Version, Tag, Link  string
-	Clusters, Confirmed int
-	Pinned              bool // differs from the catalog's version
-	Deviating           int  // clusters that set it themselves, and differ from their layers or the catalog
-}
-
 // showComponents shows the desired versions of each component.
 func showComponents(req *pageRequest) error {
 	offset := req.offset()

@@ -2,13 +2,7 @@ package ui
 
 import (
 	"cmp"
-	"crypto/aes"
-	"crypto/cipher"
-	"crypto/hkdf"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/json"
+	"context"
 	"net"
 	"net/http"
 	"net/netip"
@@ -23,60 +17,6 @@ const (
 	pathCookie  = "__Secure-fleet-session"
 	plainCookie = "fleet-session"
 )
-
-// sessionCipher encrypts and authenticates sessions (AES-256-GCM). The first key encrypts, all decrypt.
-type sessionCipher struct{ aeads []cipher.AEAD }
-
-// newSessionCipher derives the keys from the secrets. The first is random if its secret is empty; others are skipped then.
-func newSessionCipher(secrets ...string) (*sessionCipher, error) {
-	s := &sessionCipher{}
-	for i, secret := range secrets {
-		key := make([]byte, sha256.Size)
-		_, err := rand.Read(key)
-		switch {
-		case secret != "":
-			key, err = hkdf.Key(sha256.New, []byte(secret), nil, "flux-resourceset page sessions", sha256.Size)
-		case i > 0:
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		block, err := aes.NewCipher(key)
-		if err != nil {
-			return nil, err
-		}
-		aead, err := cipher.NewGCMWithRandomNonce(block)
-		if err != nil {
-			return nil, err
-		}
-		s.aeads = append(s.aeads, aead)
-	}
-	return s, nil
-}
-
-// encrypt returns the value of the cookie. The name is authenticated, so the value is valid only for a cookie of that name.
-func (s *sessionCipher) encrypt(v any, name string) (string, error) {
-	text, err := json.Marshal(v)
-	if err != nil {
-		return "", err
-	}
-	return base64.RawURLEncoding.EncodeToString(s.aeads[0].Seal(nil, nil, text, []byte(name))), nil
-}
-
-// decrypt is the inverse of encrypt; false for a value of another key or name.
-func (s *sessionCipher) decrypt(text, name string, v any) (ok bool) {
-	ciphertext, err := base64.RawURLEncoding.Strict().DecodeString(text)
-	if err != nil {
-		return false
-	}
-	for _, aead := range s.aeads {
-		if plain, err := aead.Open(nil, nil, ciphertext, []byte(name)); err == nil {
-			return json.Unmarshal(plain, v) == nil
-		}
-	}
-	return false
-}
 
 // saveSession sets the cookie of a session.
 func (p *Page) saveSession(w http.ResponseWriter, r *http.Request, s session) error {
@@ -125,3 +65,33 @@ func loopback(host string) bool {
 	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
 	return host == "localhost" || err == nil && addr.IsLoopback()
 }
+
+// endSession ends a session and all copies of its cookie, in every process.
+func (p *Page) endSession(ctx context.Context, s session) error {
+	until := s.Started.Add(sessionMax)
+	p.ended.add(s.ID, until, p.cfg.Now())
+	if p.cfg.EndedSessions == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pageTimeout) // the browser may be closed at once
+	defer cancel()
+	return p.cfg.EndedSessions.EndSession(ctx, s.ID, until)
+}
+
+// sessionEnded reports whether a session was ended. While the store fails, it knows only the sessions ended in this process, just as
+// pages and tokens then come from memory.
+func (p *Page) sessionEnded(ctx context.Context, s session) bool {
+	if p.ended.has(s.ID) {
+		return true
+	}
+	if p.cfg.EndedSessions == nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, sessionEndedTimeout)
+	defer cancel()
+	ended, err := p.cfg.EndedSessions.SessionEnded(ctx, s.ID)
+	return err == nil && ended
+}
+
+// sessionEndedTimeout limits the wait for the store when a page checks its session.
+const sessionEndedTimeout = time.Second

@@ -154,18 +154,6 @@ func (req *pageRequest) showAssigned(view *definitionView, k kind) error {
 	return nil
 }
 
-// deleteLink returns the link to the form that deletes a document, or to its preview where the page makes no changes. It is empty if the
-// visitor's rights do not cover it.
-func (req *pageRequest) deleteLink(kind, id, form string) pageLink {
-	switch {
-	case req.mayChange(writing, kind, id):
-		return pageLink{"Delete…", form}
-	case !req.page.cfg.Changes && req.mayPlan():
-		return pageLink{"Preview deletion", form}
-	}
-	return pageLink{}
-}
-
 // deleteDefinitionForm deletes a definition of a kind that clusters poll, or a resource type.
 func deleteDefinitionForm(req *pageRequest) (changeForm, error) {
 	list, id, cascade := req.r.PathValue("list"), req.r.PathValue("id"), req.query("cascade") == "true"

@@ -62,3 +62,17 @@ func groupFields(fields []fieldChange, lines []summarize.Line) (shown []fieldCha
 	}
 	return shown, len(fields) - len(shown)
 }
+
+// documentView is the change of a document by a revision.
+type documentView struct {
+	Kind, ID, Action, Link string
+	Fields                 []fieldChange
+	More                   int
+	Restore                []pageLink // forms that restore it
+}
+
+// maxDocuments and maxFields limit the documents of a revision, and the fields of a document, that are shown.
+const (
+	maxDocuments = 200
+	maxFields    = 60
+)

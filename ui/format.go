@@ -3,29 +3,13 @@ package ui
 import (
 	"cmp"
 	"fmt"
-	"html/template"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
-	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 )
-
-// templateFuncs returns the functions that templates call.
-func templateFuncs(now func() time.Time, base string) template.FuncMap {
-	return template.FuncMap{
-		"ago": func(t any) string { return ago(timeOf(t), now()) }, "nextPoll": func(t time.Time) string { return nextPoll(t, now()) },
-		"moment": func(t any) string { return timeOf(t).UTC().Format("2006-01-02 15:04:05 UTC") },
-		"stamp":  func(t any) string { return timeOf(t).UTC().Format(time.RFC3339) },
-		"number": number, "plural": plural, "more": func(n, shown int) string { return number(n - shown) },
-		"diff":     func(name, was, is string, fields []fieldChange) diffView { return diffView{name, was, is, fields} },
-		"truncate": truncate, "oneLine": func(message string) string { return summarize.OneLine(message, 240) }, "stateLabel": stateLabel, "meaning": meaning, "kind": kindName, "listTitle": listTitle, "assets": assets,
-		// Addresses in views begin with /ui/; templates prepend the base path.
-		"base": func() string { return base }, "link": func(parts ...string) string { return base + link(parts...) },
-	}
-}
 
 // stateInfo describes a state of clusters.
 type stateInfo struct {
@@ -190,3 +174,15 @@ func versionText(component, tag string) string {
 	}
 	return cmp.Or(component, tag, "–")
 }
+
+// duration formats a time, such as 40 s.
+func duration(d time.Duration) string {
+	switch {
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	default:
+		return fmt.Sprintf("%d min", int(d.Minutes()))
+	}
+}
+
+type nameValue struct{ Name, Value string }

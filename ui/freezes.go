@@ -3,20 +3,12 @@ package ui
 import (
 	"errors"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
-
-// kindFreeze is the kind of freezes in the API.
-const kindFreeze = "freeze"
-
-// freezeAll is the name of the freeze of all clusters, as the command line names it.
-const freezeAll = "all"
 
 // stopPrefix begins the name of the freeze of an environment that the page makes.
 const stopPrefix = "stop-"
@@ -26,17 +18,6 @@ const allClusters = "all clusters"
 
 // shownFreezes is the number of active freezes on a page.
 const shownFreezes = 10
-
-// freezeRow is a freeze that is active now.
-type freezeRow struct {
-	ID, Reason string
-	Selection  string     // all clusters, or the selector
-	By         string     // the author of its last change
-	Since      *time.Time // of that change
-	Until      *time.Time
-	History    string
-	End        string // the address of the form that ends it; empty: the token may not
-}
 
 // activeFreezes returns the active freezes except the one in the header, of one cluster if cluster is not empty, and the number of those
 // beyond shownFreezes.
@@ -116,13 +97,6 @@ func (req *pageRequest) readFreezes() error {
 	return nil
 }
 
-// offersStop reports whether the header offers the emergency stop of all clusters.
-func (req *pageRequest) offersStop() bool {
-	return req.mayChangeWhere(writing, func(on *api.AccessScope) bool {
-		return on == nil || on.Selector == "" && client.InLimits(on, kindFreeze, freezeAll)
-	}) && !slices.ContainsFunc(req.freezes, func(f api.Freeze) bool { return f.ID == freezeAll })
-}
-
 // stopForm freezes all clusters, or those of an environment. The name of what stops has to be typed.
 func stopForm(req *pageRequest) (changeForm, error) {
 	const note = "Until the freeze ends, every change of what these clusters are served is refused, and stages of rollouts do not start. Clusters keep what they are served, and polls continue."
@@ -152,16 +126,6 @@ func stopForm(req *pageRequest) (changeForm, error) {
 	return form, nil
 }
 
-// planStop returns the plan of the creation of a freeze, which needs no plan of the API: it changes no answer.
-func (req *pageRequest) planStop(f *api.FreezeCreate) (*api.Plan, error) {
-	plan := &api.Plan{PlanHash: "new"}
-	_, err := req.fleet.GetFreezeWithResponse(req.r.Context(), f.ID, nil)
-	if problem, answered := errors.AsType[*client.Error](err); answered && problem.StatusCode == http.StatusNotFound {
-		plan.Changes, err = []api.ChangeRef{{Kind: kindFreeze, ID: f.ID, Action: "create"}}, nil
-	}
-	return plan, err
-}
-
 // environmentsOf returns the environments of clusters, sorted.
 func environmentsOf(status api.FleetStatus) (out []string) {
 	if status.Facets == nil {
@@ -177,14 +141,6 @@ func environmentsOf(status api.FleetStatus) (out []string) {
 	}
 	slices.Sort(out)
 	return out
-}
-
-// stopLink returns the address of the form that stops an environment; empty: all clusters.
-func stopLink(environment string) string {
-	if environment == "" {
-		return prefix + "/freezes/create-all"
-	}
-	return prefix + "/freezes/create-all?" + url.Values{"environment": {environment}}.Encode()
 }
 
 // endFreezeForm ends a freeze.

@@ -194,3 +194,12 @@ func linkTo(name, id string) string {
 
 // listTitle returns the title of a list that clusters poll.
 func listTitle(list string) string { return kindOfList(list).title }
+
+// kindFreeze is the kind of freezes in the API.
+const kindFreeze = "freeze"
+
+// kindRollout is the kind of rollouts in the API.
+const kindRollout = "rollout"
+
+// freezeAll is the name of the freeze of all clusters, as the command line names it.
+const freezeAll = "all"

@@ -6,9 +6,6 @@ import (
 	"net/url"
 )
 
-// isRefresh reports whether the script of an open page requests the page again.
-func isRefresh(r *http.Request) bool { return r.Header.Get("X-Refresh") != "" }
-
 // streamRevisions passes the API's stream of revisions to an open page, which then refreshes itself. The API ends the stream when the
 // token expires or is revoked.
 func (p *Page) streamRevisions(w http.ResponseWriter, r *http.Request) {

@@ -2,7 +2,6 @@ package ui
 
 import (
 	"net/url"
-	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
@@ -101,14 +100,6 @@ func columnFilter(by, selector string, column api.MatrixColumn) filter {
 	return f
 }
 
-// andSelector returns a selector of the clusters that both match.
-func andSelector(selector, term string) string {
-	if selector = strings.TrimSpace(selector); selector == "" {
-		return term
-	}
-	return selector + "," + term
-}
-
 func makeMatrixRow(row api.MatrixRow, by, selector string, columns []api.MatrixColumn) matrixRow {
 	out := matrixRow{ID: row.ID, Cells: make([]matrixCell, len(columns))}
 	for _, cell := range row.Cells {
@@ -144,4 +135,12 @@ func versionCells(versions []api.MatrixVersion, f filter, catalogVersion, catalo
 		out = append(out, cell)
 	}
 	return out
+}
+
+// versionCell is a desired version of a component, with the numbers of clusters.
+type versionCell struct {
+	Version, Tag, Link  string
+	Clusters, Confirmed int
+	Pinned              bool // differs from the catalog's version
+	Deviating           int  // clusters that set it themselves, and differ from their layers or the catalog
 }

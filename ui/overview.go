@@ -1,19 +1,10 @@
 package ui
 
 import (
-	"fmt"
-	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
-)
-
-// overviewCauses and overviewChanges are the numbers of rows on the overview.
-const (
-	overviewCauses  = 12
-	overviewChanges = 8
 )
 
 type overviewView struct {
@@ -111,32 +102,4 @@ func showOverview(req *pageRequest) error {
 	}
 	view.frame = req.frame("Fleet", "overview")
 	return req.show("overview", view)
-}
-
-// totalOf returns the length of a list before paging. The counts of states add up to more, since a cluster may be in two states.
-func totalOf(rsp *http.Response) (int, error) {
-	total, err := strconv.Atoi(rsp.Header.Get("X-Total-Count"))
-	if err != nil {
-		return 0, fmt.Errorf("the length of a list: %w", err)
-	}
-	return total, nil
-}
-
-// clustersLink returns the address of the list of clusters in a state, or in one of several, separated by commas.
-func clustersLink(state string) string {
-	return filter{State: state}.page()
-}
-
-// firstRun has the commands that connect the first cluster.
-type firstRun struct {
-	URL     string // of this service
-	Created bool   // there is a cluster, which has not polled yet
-}
-
-func (req *pageRequest) firstRun(created bool) *firstRun {
-	scheme := "http"
-	if req.r.TLS != nil || req.r.Header.Get("X-Forwarded-Proto") == "https" {
-		scheme = "https"
-	}
-	return &firstRun{URL: scheme + "://" + req.r.Host + req.page.cfg.BasePath, Created: created}
 }

@@ -70,9 +70,6 @@ func previewForm(makeForm func(*pageRequest) (changeForm, error)) func(*pageRequ
 	}
 }
 
-// refusalStatuses are the statuses of plans that the fleet's rules refuse; the plan page shows the reason.
-var refusalStatuses = []int{http.StatusBadRequest, http.StatusConflict, http.StatusGone, http.StatusUnprocessableEntity}
-
 // showPlan computes and shows the current plan, with the problem of a submitted form.
 func (req *pageRequest) showPlan(p changeForm, status int, problem, reason string) error {
 	view := planView{changeForm: p, Offered: req.page.cfg.Changes && req.mayApply(), Problem: problem, Reason: reason, Reveal: req.revealLink()}
@@ -223,8 +220,6 @@ func (req *pageRequest) apply(p changeForm) error {
 	req.redirect(next)
 	return nil
 }
-
-var errMayNotWrite = errors.New("your token may read the fleet but not change it")
 
 // effectGroups groups clusters by the effect of a plan, groups with removals first.
 func effectGroups(groups []api.EffectGroup, reveal bool) (out []groupView) {

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"embed"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"html/template"
@@ -14,9 +12,11 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"net/url"
 	"strings"
-	"sync"
 	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 
 	"github.com/flux-resourceset/flux-resourceset/client"
 )
@@ -68,20 +68,6 @@ func pages(now func() time.Time, base string) (map[string]*template.Template, er
 	}
 	return out, nil
 }
-
-// assets returns a digest of all static files. Their addresses contain it, so that a browser never uses files of another version.
-var assets = sync.OnceValues(func() (string, error) {
-	sum := sha256.New()
-	err := fs.WalkDir(static, "static", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		body, err := static.ReadFile(path)
-		sum.Write(body)
-		return err
-	})
-	return hex.EncodeToString(sum.Sum(nil)[:8]), err
-})
 
 // visibleControls replaces invisible and bidirectional control characters by escapes. Only texts from outside contain them.
 var visibleControls = func() *strings.Replacer {
@@ -180,4 +166,37 @@ func (p *Page) failed(w http.ResponseWriter, r *http.Request, req *pageRequest, 
 	}
 	view.Missing = status == http.StatusNotFound
 	p.render(w, r, status, "failure", view)
+}
+
+// redirectToSignIn sends the browser to the sign-in form, which returns to the requested page.
+func (p *Page) redirectToSignIn(w http.ResponseWriter, r *http.Request) {
+	if isRefresh(r) {
+		w.WriteHeader(http.StatusUnauthorized) // the script loads the page again
+		return
+	}
+	if r.Header.Get("Sec-Fetch-Site") == "cross-site" {
+		// Browsers omit SameSite=Strict cookies after a link from another site. This page redirects from our own site, with the cookie.
+		p.render(w, r, http.StatusOK, "same_site", sameSiteView{frame{Title: "Fleet", Version: p.cfg.Version}, r.URL.RequestURI()})
+		return
+	}
+	http.Redirect(w, r, prefix+"/sign-in?"+url.Values{"to": {r.URL.RequestURI()}}.Encode(), http.StatusSeeOther)
+}
+
+type sameSiteView struct {
+	frame
+	To string
+}
+
+// templateFuncs returns the functions that templates call.
+func templateFuncs(now func() time.Time, base string) template.FuncMap {
+	return template.FuncMap{
+		"ago": func(t any) string { return ago(timeOf(t), now()) }, "nextPoll": func(t time.Time) string { return nextPoll(t, now()) },
+		"moment": func(t any) string { return timeOf(t).UTC().Format("2006-01-02 15:04:05 UTC") },
+		"stamp":  func(t any) string { return timeOf(t).UTC().Format(time.RFC3339) },
+		"number": number, "plural": plural, "more": func(n, shown int) string { return number(n - shown) },
+		"diff":     func(name, was, is string, fields []fieldChange) diffView { return diffView{name, was, is, fields} },
+		"truncate": truncate, "oneLine": func(message string) string { return summarize.OneLine(message, 240) }, "stateLabel": stateLabel, "meaning": meaning, "kind": kindName, "listTitle": listTitle, "assets": assets,
+		// Addresses in views begin with /ui/; templates prepend the base path.
+		"base": func() string { return base }, "link": func(parts ...string) string { return base + link(parts...) },
+	}
 }

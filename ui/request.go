@@ -160,3 +160,25 @@ func (req *pageRequest) offset() int {
 
 // reveal reports whether the user requested masked values.
 func (req *pageRequest) reveal() bool { return req.query("reveal") == "true" }
+
+var errBadQuery = errors.New("the query of the address cannot be read: escape % and ; after the question mark")
+
+var errNotFound = errors.New("page not found")
+
+var errMayNotWrite = errors.New("your token may read the fleet but not change it")
+
+var errNotAdmin = errors.New("only administrators may read webhooks")
+
+// isRefresh reports whether the script of an open page requests the page again.
+func isRefresh(r *http.Request) bool { return r.Header.Get("X-Refresh") != "" }
+
+// freezeRow is a freeze that is active now.
+type freezeRow struct {
+	ID, Reason string
+	Selection  string     // all clusters, or the selector
+	By         string     // the author of its last change
+	Since      *time.Time // of that change
+	Until      *time.Time
+	History    string
+	End        string // the address of the form that ends it; empty: the token may not
+}

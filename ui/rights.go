@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 
@@ -81,4 +82,26 @@ func takeDenial(plan *api.Plan) string {
 // explained reports whether the plan page shows the reason of a refusal.
 func explained(refused *client.Error) bool {
 	return slices.Contains(refusalStatuses, refused.StatusCode) || refused.Problem.Error == client.CodeOutOfScope
+}
+
+// refusalStatuses are the statuses of plans that the fleet's rules refuse; the plan page shows the reason.
+var refusalStatuses = []int{http.StatusBadRequest, http.StatusConflict, http.StatusGone, http.StatusUnprocessableEntity}
+
+// deleteLink returns the link to the form that deletes a document, or to its preview where the page makes no changes. It is empty if the
+// visitor's rights do not cover it.
+func (req *pageRequest) deleteLink(kind, id, form string) pageLink {
+	switch {
+	case req.mayChange(writing, kind, id):
+		return pageLink{"Delete…", form}
+	case !req.page.cfg.Changes && req.mayPlan():
+		return pageLink{"Preview deletion", form}
+	}
+	return pageLink{}
+}
+
+// offersStop reports whether the header offers the emergency stop of all clusters.
+func (req *pageRequest) offersStop() bool {
+	return req.mayChangeWhere(writing, func(on *api.AccessScope) bool {
+		return on == nil || on.Selector == "" && client.InLimits(on, kindFreeze, freezeAll)
+	}) && !slices.ContainsFunc(req.freezes, func(f api.Freeze) bool { return f.ID == freezeAll })
 }

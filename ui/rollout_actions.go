@@ -101,18 +101,6 @@ func rolloutForm(action string) func(*pageRequest) (changeForm, error) {
 	}
 }
 
-// rolloutChange is an action on a rollout, in place of operations.
-type rolloutChange struct{ ID, Action, Stage string }
-
-// planRollout returns the plan of an action on a rollout.
-func (req *pageRequest) planRollout(r rolloutChange) (*api.Plan, error) {
-	plan, err := req.fleet.PlanWithResponse(req.r.Context(), nil, api.PlanRequest{Rollout: r.ID, Action: r.Action, Stage: r.Stage})
-	if err != nil {
-		return nil, err
-	}
-	return plan.JSON200, nil
-}
-
 // addEffect shows the effect of the start of a stage in the plan of its approval, which has none. A stage that does not start next
 // has no plan yet: its effect depends on the stages before it.
 func (req *pageRequest) addEffect(p changeForm, plan *api.Plan) error {
@@ -142,3 +130,5 @@ func (req *pageRequest) addEffect(p changeForm, plan *api.Plan) error {
 func awaitsApproval(plan *api.Plan) bool {
 	return slices.ContainsFunc(plan.Waiting, func(w api.RolloutWaiting) bool { return w.Reason == "approval" })
 }
+
+func openRollout(state string) bool { return state != "completed" && state != "aborted" }

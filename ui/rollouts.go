@@ -13,9 +13,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 )
 
-// kindRollout is the kind of rollouts in the API.
-const kindRollout = "rollout"
-
 // rolloutRow is a row of a list of rollouts.
 type rolloutRow struct {
 	ID, State, Description string
@@ -30,8 +27,6 @@ type rolloutRow struct {
 
 // open reports whether the rollout is neither completed nor aborted.
 func (r rolloutRow) Open() bool { return openRollout(r.State) }
-
-func openRollout(state string) bool { return state != "completed" && state != "aborted" }
 
 // rolloutRows returns the rows of rollouts, those that need attention first, then other open ones.
 func rolloutRows(rollouts []api.Rollout) []rolloutRow {

@@ -2,26 +2,11 @@ package ui
 
 import (
 	"context"
+	"crypto/rand"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
-)
-
-// session is the user's token, stored encrypted in a cookie. Every page calls the API with it, so the server stores no session, and no
-// session outlives its token.
-type session struct {
-	ID      string    `json:"i"` // distinguishes sessions of one token
-	Token   string    `json:"t"`
-	Started time.Time `json:"s"`
-	Seen    time.Time `json:"l"`
-}
-
-const (
-	sessionIdle    = 8 * time.Hour   // since the last page
-	sessionMax     = 24 * time.Hour  // since the sign-in
-	sessionRefresh = 5 * time.Minute // age of Seen after which the cookie is written again
-	maxTokenBytes  = 1024            // bytes; cookies are limited to 4 KiB
 )
 
 // session returns the valid session of a request; false without one. It extends the session in use.
@@ -47,25 +32,6 @@ func (p *Page) session(w http.ResponseWriter, r *http.Request) (session, bool) {
 		}
 	}
 	return s, true
-}
-
-// redirectToSignIn sends the browser to the sign-in form, which returns to the requested page.
-func (p *Page) redirectToSignIn(w http.ResponseWriter, r *http.Request) {
-	if isRefresh(r) {
-		w.WriteHeader(http.StatusUnauthorized) // the script loads the page again
-		return
-	}
-	if r.Header.Get("Sec-Fetch-Site") == "cross-site" {
-		// Browsers omit SameSite=Strict cookies after a link from another site. This page redirects from our own site, with the cookie.
-		p.render(w, r, http.StatusOK, "same_site", sameSiteView{frame{Title: "Fleet", Version: p.cfg.Version}, r.URL.RequestURI()})
-		return
-	}
-	http.Redirect(w, r, prefix+"/sign-in?"+url.Values{"to": {r.URL.RequestURI()}}.Encode(), http.StatusSeeOther)
-}
-
-type sameSiteView struct {
-	frame
-	To string
 }
 
 // destination returns the page to show after the sign-in: the given one if it is a page of this site, otherwise the overview.
@@ -137,4 +103,34 @@ func (p *Page) signOut(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	http.Redirect(w, r, prefix+"/sign-in", http.StatusSeeOther)
+}
+
+// beginSession checks a token with the API and sets the cookie. Otherwise it answers with the problem.
+func (p *Page) beginSession(w http.ResponseWriter, r *http.Request, token, to string) bool {
+	now := p.cfg.Now()
+	s := session{ID: rand.Text(), Token: token, Started: now, Seen: now}
+	req, err := p.newPageRequest(w, r, s)
+	if err == nil {
+		err = req.identify()
+	}
+	if err != nil {
+		if status, problem, known := signInProblem(w.Header(), err); known {
+			p.showSignIn(w, r, status, to, problem)
+		} else {
+			p.failed(w, r, nil, err)
+		}
+		return false
+	}
+	if err := p.saveSession(w, r, s); err != nil {
+		p.failed(w, r, req, err)
+		return false
+	}
+	return true
+}
+
+// sendsOtherToken reports whether a request has a session and a different bearer token, so that its sender is ambiguous. Without
+// issuers the header is ignored.
+func (p *Page) sendsOtherToken(r *http.Request, s session) bool {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	return p.cfg.Issuers != nil && strings.EqualFold(scheme, "Bearer") && token != s.Token
 }

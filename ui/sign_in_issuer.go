@@ -7,32 +7,9 @@ import (
 	"crypto/subtle"
 	"errors"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 )
-
-// IssuerSignIn is a sign-in at an issuer, kept encrypted in a cookie until the issuer sends the browser back.
-type IssuerSignIn struct {
-	Issuer      string    `json:"i"` // its name
-	RedirectURL string    `json:"r"` // of this page
-	State       string    `json:"s"` // random, as Nonce and Verifier are
-	Nonce       string    `json:"n"`
-	Verifier    string    `json:"v"` // of PKCE
-	To          string    `json:"t"` // the page to show afterwards
-	Started     time.Time `json:"a"`
-}
-
-// Issuers signs people in with OpenID Connect.
-type Issuers interface {
-	// Names returns the issuers at which people can sign in now.
-	Names() []string
-	// URL returns the page of the issuer.
-	URL(in IssuerSignIn) (string, error)
-	// IDToken returns the verified ID token for the query of the redirect from the issuer. reason is the text for the person;
-	// empty: only the log gets the error.
-	IDToken(ctx context.Context, in IssuerSignIn, answer url.Values) (token, reason string, err error)
-}
 
 const (
 	signInPath   = prefix + "/sign-in/issuer"
@@ -125,34 +102,4 @@ func (p *Page) exchange(w http.ResponseWriter, r *http.Request, idToken string) 
 		return "", errors.New("the API returned no session")
 	}
 	return begun.JSON201.Token, nil
-}
-
-// beginSession checks a token with the API and sets the cookie. Otherwise it answers with the problem.
-func (p *Page) beginSession(w http.ResponseWriter, r *http.Request, token, to string) bool {
-	now := p.cfg.Now()
-	s := session{ID: rand.Text(), Token: token, Started: now, Seen: now}
-	req, err := p.newPageRequest(w, r, s)
-	if err == nil {
-		err = req.identify()
-	}
-	if err != nil {
-		if status, problem, known := signInProblem(w.Header(), err); known {
-			p.showSignIn(w, r, status, to, problem)
-		} else {
-			p.failed(w, r, nil, err)
-		}
-		return false
-	}
-	if err := p.saveSession(w, r, s); err != nil {
-		p.failed(w, r, req, err)
-		return false
-	}
-	return true
-}
-
-// sendsOtherToken reports whether a request has a session and a different bearer token, so that its sender is ambiguous. Without
-// issuers the header is ignored.
-func (p *Page) sendsOtherToken(r *http.Request, s session) bool {
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	return p.cfg.Issuers != nil && strings.EqualFold(scheme, "Bearer") && token != s.Token
 }

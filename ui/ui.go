@@ -3,10 +3,7 @@ package ui
 import (
 	"cmp"
 	"context"
-	"embed"
-	"errors"
 	"fmt"
-	"html/template"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -15,49 +12,8 @@ import (
 	"time"
 )
 
-// prefix is the path of all pages, below the base path.
-const prefix = "/ui"
-
-// Config holds the settings of a Page. API is required.
-type Config struct {
-	// API serves the requests that pages make.
-	API http.Handler
-	// BasePath is the path of the service on its host as browsers see it, such as /fleet; empty: the root. Requests arrive
-	// without it: see server.WithBasePath, which also adds it to redirects.
-	BasePath string
-	// SessionKey is the secret from which the encryption key of sessions is derived, the same for all replicas. Empty: a random key,
-	// so sessions end with the process.
-	SessionKey string
-	// SessionKeyPrevious is the secret of sessions from before a rotation of SessionKey; may be empty.
-	SessionKeyPrevious string
-	// Issuers signs people in with OpenID Connect; nil: with tokens only.
-	Issuers Issuers
-	// EndedSessions shares signed-out sessions between processes. Nil: a sign-out counts only in this process.
-	EndedSessions EndedSessions
-	// Changes enables change forms, for tokens that may write.
-	Changes bool
-	Version string
-	Logger  *slog.Logger
-	Now     func() time.Time
-}
-
-// Page is an HTTP handler that serves the fleet page, and passes all other requests to the API.
-type Page struct {
-	cfg           Config
-	cipher        *sessionCipher
-	routes        *http.ServeMux
-	origins       *http.CrossOriginProtection
-	apiSlots      chan struct{}
-	sessionLimits sessionLimits
-	ended         localEndedSessions
-	pages         map[string]*template.Template
-}
-
 // maxAPIRequests limits the concurrent API requests of all pages together, since each may read ten thousand clusters. More wait.
 const maxAPIRequests = 16
-
-//go:embed static
-var static embed.FS
 
 // New returns a Page. It fails if a template or a static file is broken.
 func New(cfg Config) (*Page, error) {
@@ -186,43 +142,6 @@ func forwardedPrefix(h http.Header) (prefix string) {
 	return prefix
 }
 
-// scriptFiles are the scripts of all pages, in the order of their execution.
-var scriptFiles = []string{"page.js", "strip.js", "search.js", "news.js"}
-
-// serveScripts serves all scripts as one file: it is smaller compressed, and one request.
-func serveScripts(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", "text/javascript; charset=utf-8")
-	cache(w, r)
-	for _, name := range scriptFiles {
-		text, err := static.ReadFile("static/" + name)
-		if err != nil {
-			panic(err) // it is embedded
-		}
-		_, _ = w.Write(text) // fails when the browser is gone
-	}
-}
-
-// cache lets browsers cache the answer if the v parameter is the digest of this version.
-func cache(w http.ResponseWriter, r *http.Request) {
-	if digest, err := assets(); err == nil && r.URL.Query().Get("v") == digest {
-		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
-	}
-}
-
-// cached lets browsers cache a file if the v parameter is the digest of this version. During an update a browser may request a file of
-// the new version from an old process, which must not be cached.
-func cached(files fs.FS, next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		info, err := fs.Stat(files, r.URL.Path)
-		if err != nil || info.IsDir() {
-			http.NotFound(w, r)
-			return
-		}
-		cache(w, r)
-		next.ServeHTTP(w, r)
-	})
-}
-
 // pageHandler returns a handler that shows a page to a signed-in user. It redirects to the sign-in form without a session, waits for
 // the session's limit, and shows errors as a page.
 func (p *Page) pageHandler(show func(*pageRequest) error) http.Handler {
@@ -261,6 +180,25 @@ func (p *Page) pageHandler(show func(*pageRequest) error) http.Handler {
 	})
 }
 
-var errBadQuery = errors.New("the query of the address cannot be read: escape % and ; after the question mark")
-
-var errNotFound = errors.New("page not found")
+// changeForms returns the form for each address.
+var changeForms = map[string]func(*pageRequest) (changeForm, error){
+	"/changes/{revision}/revert":      revertForm,
+	"/changes/{revision}/restore":     restoreForm,
+	"/clusters/{id}/protect":          func(req *pageRequest) (changeForm, error) { return protectionForm(req, true), nil },
+	"/clusters/{id}/unprotect":        func(req *pageRequest) (changeForm, error) { return protectionForm(req, false), nil },
+	"/clusters/{id}/unpin":            unpinForm,
+	"/clusters/{id}/delete":           deleteClusterForm,
+	"/components/{id}/delete":         deleteComponentForm,
+	"/layers/{id}/delete":             deleteLayerForm,
+	"/definitions/{list}/{id}/delete": deleteDefinitionForm,
+	"/freezes/create-all":             stopForm,
+	"/freezes/{id}/end":               endFreezeForm,
+	"/rollouts/{id}/start":            rolloutForm("start"),
+	"/rollouts/{id}/approve":          rolloutForm("approve"),
+	"/rollouts/{id}/pause":            rolloutForm("pause"),
+	"/rollouts/{id}/resume":           rolloutForm("resume"),
+	"/rollouts/{id}/skip":             rolloutForm("skip"),
+	"/rollouts/{id}/back":             rolloutForm("back"),
+	"/rollouts/{id}/abort":            rolloutForm("abort"),
+	"/rollouts/{id}/complete":         rolloutForm("complete"),
+}

@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"errors"
 	"net/url"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -22,8 +21,6 @@ type webhooksView struct {
 	Rows    []deliveryRow
 	Failing int
 }
-
-var errNotAdmin = errors.New("only administrators may read webhooks")
 
 // showWebhooks shows the delivery of each webhook. Only administrators may read webhooks.
 func showWebhooks(req *pageRequest) error {
