@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -91,17 +90,6 @@ func (a *applyRun) pruneQuestion() string {
 		description += ", Flux keeping its objects on such clusters"
 	}
 	return description
-}
-
-// describe names the document of an operation with its file.
-func (a *applyRun) describe(op change.Operation) string {
-	for _, d := range a.set.Documents {
-		fields, _ := op["document"].(map[string]json.RawMessage)
-		if op.Kind() == d.Kind.Kind && fields != nil && string(fields["id"]) == string(d.Fields["id"]) {
-			return d.Name() + " (" + d.Source + ")"
-		}
-	}
-	return change.DescribeOperation(op)
 }
 
 // applyResult is the output of apply.

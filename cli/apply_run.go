@@ -151,3 +151,14 @@ func (s *session) newest(c *cli.Context, client conn.Client) error {
 	}
 	return err
 }
+
+// describe names the document of an operation with its file.
+func (a *applyRun) describe(op change.Operation) string {
+	for _, d := range a.set.Documents {
+		fields, _ := op["document"].(map[string]json.RawMessage)
+		if op.Kind() == d.Kind.Kind && fields != nil && string(fields["id"]) == string(d.Fields["id"]) {
+			return d.Name() + " (" + d.Source + ")"
+		}
+	}
+	return change.DescribeOperation(op)
+}

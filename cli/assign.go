@@ -177,11 +177,6 @@ func (v kindCommands) printPair(c *cli.Context, a assignment, cluster string, de
 	})
 }
 
-func settingsOf(c *cli.Context, settings []kinds.Field) (map[string]any, error) {
-	values := map[string]any{}
-	return values, kinds.CollectFields(c, settings, values)
-}
-
 func (v kindCommands) assignCommand() *cli.Command {
 	settings := v.Overrides
 	if v.Assigned != nil {

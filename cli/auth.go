@@ -2,10 +2,8 @@ package cli
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 
@@ -18,21 +16,12 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// authCommands show the identity and the permissions of the tokens of this command line, as the server reports them.
-type authCommands struct{ *session }
-
 func (s authCommands) authCommand() *cli.Command {
 	return &cli.Command{
 		Name: "auth", Usage: "Your identity and permissions on the server",
 		Subcommands: []*cli.Command{s.whoAmICommand(), s.canICommand(), s.loginCommand(), s.logoutCommand(), s.endSessionsCommand()},
 	}
 }
-
-// Uses of a token.
-const (
-	forReads   = "reads"
-	forChanges = "changes"
-)
 
 // caller is the identity that the server sees for one token.
 type caller struct {
@@ -80,18 +69,6 @@ func (s authCommands) callers(c *cli.Context, client conn.Client) ([]caller, err
 	return known, problem
 }
 
-// identity returns the identity of the token that is used for reads or for changes.
-func (s authCommands) identity(ctx context.Context, client conn.Client, use string) (api.Identity, error) {
-	var who api.Identity
-	a, err := conn.Receive(client.WhoAmI(ctx, nil, func(ctx context.Context, req *http.Request) error {
-		return s.Connection.SendToken(ctx, req, use == forReads)
-	}))
-	if err != nil {
-		return who, err
-	}
-	return who, a.Decode(&who)
-}
-
 var callerView = render.View{
 	Header: []string{"ACTOR", "FOR", "ROLE", "CLUSTERS", "EXPIRES", "MAY", "LIMITS", "SERVER", "CREDENTIAL"}, Narrow: 7,
 	Row: render.RowOf(func(who caller) []string {
@@ -121,28 +98,6 @@ func (s authCommands) printCallers(c *cli.Context, known []caller) error {
 	out := kinds.Kind{View: callerView}.OutputOf(known, rows...)
 	out.Names = func() ([]string, error) { return names, nil }
 	return s.Print(c, out)
-}
-
-// permissionQuery is the request of can-i.
-type permissionQuery struct {
-	needs   string   // role, by the server's name
-	rights  []string // of role scoped: one of them is sufficient; none for polls
-	kinds   []string // of the documents, by the API's name; one of them is sufficient; none: any
-	id      string   // of the document; empty: any
-	create  bool     // the document is new
-	use     string   // the use whose token is checked
-	cluster string   // the only cluster whose polls are allowed, by id, or by DNS name if the credential has that; empty: any
-}
-
-// permission is the result of can-i.
-type permission struct {
-	Allowed bool   `json:"allowed"`
-	Needs   string `json:"needs"`
-	Actor   string `json:"actor"`
-	Role    string `json:"role"`
-	Reason  string `json:"reason"` // reason of the refusal, or the limits; empty: allowed without limits
-	// Access are the ids of the access documents that permit it.
-	Access []string `json:"access,omitempty"`
 }
 
 // errDenied makes can-i exit with 1 when the permission is missing.

@@ -194,3 +194,43 @@ func (s authCommands) listRights(c *cli.Context, sub *api.CheckedSubject) error 
 	out.Names = func() ([]string, error) { return names, nil }
 	return s.Print(c, out)
 }
+
+// permissionQuery is the request of can-i.
+type permissionQuery struct {
+	needs   string   // role, by the server's name
+	rights  []string // of role scoped: one of them is sufficient; none for polls
+	kinds   []string // of the documents, by the API's name; one of them is sufficient; none: any
+	id      string   // of the document; empty: any
+	create  bool     // the document is new
+	use     string   // the use whose token is checked
+	cluster string   // the only cluster whose polls are allowed, by id, or by DNS name if the credential has that; empty: any
+}
+
+// permission is the result of can-i.
+type permission struct {
+	Allowed bool   `json:"allowed"`
+	Needs   string `json:"needs"`
+	Actor   string `json:"actor"`
+	Role    string `json:"role"`
+	Reason  string `json:"reason"` // reason of the refusal, or the limits; empty: allowed without limits
+	// Access are the ids of the access documents that permit it.
+	Access []string `json:"access,omitempty"`
+}
+
+// Uses of a token.
+const (
+	forReads   = "reads"
+	forChanges = "changes"
+)
+
+// identity returns the identity of the token that is used for reads or for changes.
+func (s authCommands) identity(ctx context.Context, client conn.Client, use string) (api.Identity, error) {
+	var who api.Identity
+	a, err := conn.Receive(client.WhoAmI(ctx, nil, func(ctx context.Context, req *http.Request) error {
+		return s.Connection.SendToken(ctx, req, use == forReads)
+	}))
+	if err != nil {
+		return who, err
+	}
+	return who, a.Decode(&who)
+}

@@ -22,9 +22,6 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// bootstrapper prints the manifests with which a cluster joins the fleet.
-type bootstrapper struct{ *session }
-
 func (s bootstrapper) bootstrapCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "bootstrap",

@@ -29,7 +29,6 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/change"
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/urfave/cli/v2"
 )
@@ -48,9 +47,6 @@ const (
 
 	exitInterrupted = 130 // of a command that a signal ended, as a shell reports SIGINT
 )
-
-// Env is the environment of a run.
-type Env = conn.Env
 
 // Run executes one command line, whose first element is the program's name, and returns the exit code: 0 success, 1 failure, 2 a
 // wrong command line. Commands that compare return 0 for no difference, 1 for a difference, 2 for a wrong command line and 3 for a

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
@@ -162,21 +161,4 @@ func (s clusterCommands) printFleetStatus(c *cli.Context, client conn.Client) er
 		shown = fleetview.FailedClusters
 	}
 	return s.Print(c, kinds.Kind{Name: kinds.Clusters.Name, View: shown}.OutputOf(a.Body, known.Clusters...))
-}
-
-func (s componentCommands) statusCommand() *cli.Command {
-	return &cli.Command{
-		Name: "status", Usage: "Show the desired versions of a component, and how many clusters confirmed them", ArgsUsage: "NAME",
-		Description: args.ExampleText("component status podinfo"),
-		Action: func(c *cli.Context) error {
-			return s.printEntries(c, entries{
-				view: fleetview.Versions, field: "versions", names: func(id string, _ []json.RawMessage) ([]string, error) {
-					return []string{kinds.Components.Name + "/" + id}, nil
-				},
-				ask: func(client conn.Client, id string) (*http.Response, error) {
-					return client.GetPlatformComponentStatus(c.Context, id, nil)
-				},
-			})
-		},
-	}
 }

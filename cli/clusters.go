@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,9 +11,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/urfave/cli/v2"
 )
-
-// clusterCommands are the commands about clusters.
-type clusterCommands struct{ *session }
 
 func (s clusterCommands) clusterCommand() *cli.Command {
 	pins := s.pinCommands()
@@ -163,18 +158,4 @@ func (s clusterCommands) deleteClusterCommand() *cli.Command {
 			})
 		}),
 	}
-}
-
-// patchesOf returns the patches of one component in a cluster's document; {} without any.
-func patchesOf(cluster json.RawMessage, component string) (map[string]json.RawMessage, error) {
-	var doc struct {
-		Patches map[string]map[string]json.RawMessage `json:"patches"`
-	}
-	if err := json.Unmarshal(cluster, &doc); err != nil {
-		return nil, errors.New("unexpected response of the server: it is not a cluster")
-	}
-	if values := doc.Patches[component]; values != nil {
-		return values, nil
-	}
-	return map[string]json.RawMessage{}, nil
 }

@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/resourcetype"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
@@ -341,4 +344,33 @@ func (s *completer) revisions() []string {
 		numbers[i] = strconv.FormatInt(doc.Revision, 10)
 	}
 	return numbers
+}
+
+// completionTime is the time limit of a completion.
+const completionTime = 2 * time.Second
+
+// typeNames returns candidates for completion.
+func (s *completer) typeNames() []string { return s.idsOf(kinds.ResourceTypes) }
+
+// propertiesOf returns the names of the fields of the type in the command line, each with an equals sign.
+func (s *completer) propertiesOf(flag string) []string {
+	client, err := s.Connection.Client(s.c)
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(s.c.Context, completionTime)
+	defer cancel()
+	of, err := s.typeOf(ctx, client, s.resourceType)
+	if err != nil {
+		return nil
+	}
+	names := of.Overridable
+	if strings.HasPrefix(flag, "set") {
+		names = resourcetype.In(of.Schema).Names
+	}
+	out := make([]string, len(names))
+	for i, name := range names {
+		out[i] = name + "="
+	}
+	return out
 }

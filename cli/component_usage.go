@@ -67,3 +67,20 @@ func (s componentCommands) printEntries(c *cli.Context, e entries) error {
 	out.Names = func() ([]string, error) { return e.names(operands[0], list) }
 	return s.Print(c, out)
 }
+
+func (s componentCommands) statusCommand() *cli.Command {
+	return &cli.Command{
+		Name: "status", Usage: "Show the desired versions of a component, and how many clusters confirmed them", ArgsUsage: "NAME",
+		Description: args.ExampleText("component status podinfo"),
+		Action: func(c *cli.Context) error {
+			return s.printEntries(c, entries{
+				view: fleetview.Versions, field: "versions", names: func(id string, _ []json.RawMessage) ([]string, error) {
+					return []string{kinds.Components.Name + "/" + id}, nil
+				},
+				ask: func(client conn.Client, id string) (*http.Response, error) {
+					return client.GetPlatformComponentStatus(c.Context, id, nil)
+				},
+			})
+		},
+	}
+}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -14,9 +15,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
-
-// componentCommands are the commands that only components have.
-type componentCommands struct{ *session }
 
 // commands returns them in the order of the help.
 func (s componentCommands) commands() []*cli.Command {
@@ -162,34 +160,6 @@ func hasAssigned(doc api.Cluster, component string) bool {
 	return slices.ContainsFunc(doc.PlatformComponents, func(a api.ComponentAssignment) bool { return a.ID == component })
 }
 
-// valuesOperation returns the operation on the values of a component that flags describe.
-func (s componentCommands) valuesOperation(c *cli.Context, on change.Targets, component string) (change.Operation, error) {
-	values, err := s.valuesFrom(c)
-	if err != nil {
-		return nil, err
-	}
-	if len(on.Layers) > 0 && (c.IsSet("field-manager") || c.Bool("apply") || c.Bool("force")) {
-		return nil, args.Errorf("--field-manager, --apply and --force are for clusters: layers have no field managers")
-	}
-	op := "patch_values"
-	if c.Bool("apply") {
-		op = "apply_values"
-		for path, value := range values {
-			if value == nil {
-				return nil, args.Errorf("--apply sets all values of the manager: omit %q instead of --unset", path)
-			}
-		}
-	}
-	fields := kinds.WithID(kinds.Components, component, map[string]any{"values": values})
-	if m := c.String("field-manager"); m != "" {
-		fields["field_manager"] = m
-	}
-	if c.Bool("force") {
-		fields["force"] = true
-	}
-	return on.Operation(op, fields), nil
-}
-
 // patchValues changes a component's patches. For one cluster it prints them before and after.
 func (s componentCommands) patchValues(c *cli.Context, on change.Targets, component string) error {
 	op, err := s.valuesOperation(c, on, component)
@@ -240,4 +210,18 @@ func (s componentCommands) printValues(c *cli.Context, cluster, component string
 			return []string{kinds.Clusters.Name + "/" + cluster, kinds.Components.Name + "/" + component}, nil
 		},
 	})
+}
+
+// patchesOf returns the patches of one component in a cluster's document; {} without any.
+func patchesOf(cluster json.RawMessage, component string) (map[string]json.RawMessage, error) {
+	var doc struct {
+		Patches map[string]map[string]json.RawMessage `json:"patches"`
+	}
+	if err := json.Unmarshal(cluster, &doc); err != nil {
+		return nil, errors.New("unexpected response of the server: it is not a cluster")
+	}
+	if values := doc.Patches[component]; values != nil {
+		return values, nil
+	}
+	return map[string]json.RawMessage{}, nil
 }

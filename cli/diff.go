@@ -6,9 +6,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/change"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/manifests"
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/urfave/cli/v2"
 )
 
@@ -49,17 +47,6 @@ func (s *session) diffCommand() *cli.Command {
 	}
 }
 
-// printDiffs prints the differences; with any, the exit code is 1.
-func (s *session) printDiffs(c *cli.Context, diffs []manifests.Diff) error {
-	if err := s.printDiff(c, diffs); err != nil {
-		return err
-	}
-	if len(diffs) > 0 {
-		return change.ErrDiffers
-	}
-	return nil
-}
-
 // diff compares the documents with the fleet. Only the server can compare: it fills in defaults and normalizes values.
 func (a *applyRun) diff(client conn.Client) ([]manifests.Diff, error) {
 	diffs := []manifests.Diff{}
@@ -79,22 +66,4 @@ func (a *applyRun) diff(client conn.Client) ([]manifests.Diff, error) {
 		diffs = append(diffs, d)
 	}
 	return diffs, nil
-}
-
-func (s *session) printDiff(c *cli.Context, diffs []manifests.Diff) error {
-	names := make([]string, len(diffs))
-	for i, d := range diffs {
-		names[i] = kinds.NameOf(d.Kind) + "/" + d.ID
-	}
-	out := render.Output{
-		Document: diffs,
-		Text: func(bool) string {
-			return manifests.FormatDiffs(diffs, kinds.NameOf, func(color, text string) string { return s.Paint(s.Env.StdoutTerminal, color, text) })
-		},
-		Names: func() ([]string, error) { return names, nil },
-	}
-	if !c.IsSet("output") {
-		return s.PrintAs(c, "table", out)
-	}
-	return s.Print(c, out)
 }

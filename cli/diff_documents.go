@@ -6,6 +6,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/change"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
@@ -105,3 +108,34 @@ func (s *session) documentAt(c *cli.Context, client conn.Client, v version) (jso
 	a, err := conn.Receive(v.kind.Calls.Get(c.Context, client, v.id, conn.Query(ask)))
 	return a.Body, err
 }
+
+// printDiffs prints the differences; with any, the exit code is 1.
+func (s *session) printDiffs(c *cli.Context, diffs []manifests.Diff) error {
+	if err := s.printDiff(c, diffs); err != nil {
+		return err
+	}
+	if len(diffs) > 0 {
+		return change.ErrDiffers
+	}
+	return nil
+}
+
+func (s *session) printDiff(c *cli.Context, diffs []manifests.Diff) error {
+	names := make([]string, len(diffs))
+	for i, d := range diffs {
+		names[i] = kinds.NameOf(d.Kind) + "/" + d.ID
+	}
+	out := render.Output{
+		Document: diffs,
+		Text: func(bool) string {
+			return manifests.FormatDiffs(diffs, kinds.NameOf, func(color, text string) string { return s.Paint(s.Env.StdoutTerminal, color, text) })
+		},
+		Names: func() ([]string, error) { return names, nil },
+	}
+	if !c.IsSet("output") {
+		return s.PrintAs(c, "table", out)
+	}
+	return s.Print(c, out)
+}
+
+func atRevision(n int64) url.Values { return url.Values{"revision": {strconv.FormatInt(n, 10)}} }

@@ -120,8 +120,6 @@ func (v kindCommands) historyDescription() string {
 	return ""
 }
 
-func atRevision(n int64) url.Values { return url.Values{"revision": {strconv.FormatInt(n, 10)}} }
-
 func (s *session) restoreCommand() *cli.Command {
 	return &cli.Command{
 		Name: "restore", Usage: "Restore one document, or the whole fleet, to its state at a revision, as a new revision",
@@ -160,3 +158,6 @@ func (s *session) restoreCommand() *cli.Command {
 		},
 	}
 }
+
+// revisionView shows revisions, single ones and those of a list.
+var revisionView = planview.RevisionView(kinds.NameOf)

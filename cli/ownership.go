@@ -14,22 +14,6 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// ownerFlags set the field manager of a change of values.
-func ownerFlags() []cli.Flag {
-	return []cli.Flag{
-		fieldManagerFlag("own the given values as this `MANAGER`: other managers cannot change them without --force"),
-		&cli.BoolFlag{Name: "force", Usage: "take over values that another manager owns, instead of failing"},
-		&cli.BoolFlag{Name: "apply", Usage: "apply all values of this manager: its other values are removed, unless another manager owns them, too"},
-	}
-}
-
-func fieldManagerFlag(usage string) cli.Flag {
-	return &cli.StringFlag{Name: "field-manager", Usage: usage}
-}
-
-// ownershipCommands show and release values of field managers.
-type ownershipCommands struct{ *session }
-
 func (s ownershipCommands) ownershipCommand() *cli.Command {
 	return &cli.Command{
 		Name: "ownership", Usage: "Show which manager owns which values of a component on a cluster",

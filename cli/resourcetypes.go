@@ -3,12 +3,9 @@ package cli
 import (
 	"context"
 	"net/http"
-	"strings"
-	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/resourcetype"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
@@ -50,33 +47,4 @@ func (s *session) typeIDs(ctx context.Context, client conn.Client) ([]string, er
 // typeOf returns one resource type.
 func (s *session) typeOf(ctx context.Context, client conn.Client, id string) (api.ResourceType, error) {
 	return conn.ReceiveAs[api.ResourceType](kinds.ResourceTypes.Calls.Get(ctx, client, id))
-}
-
-// completionTime is the time limit of a completion.
-const completionTime = 2 * time.Second
-
-// typeNames returns candidates for completion.
-func (s *completer) typeNames() []string { return s.idsOf(kinds.ResourceTypes) }
-
-// propertiesOf returns the names of the fields of the type in the command line, each with an equals sign.
-func (s *completer) propertiesOf(flag string) []string {
-	client, err := s.Connection.Client(s.c)
-	if err != nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(s.c.Context, completionTime)
-	defer cancel()
-	of, err := s.typeOf(ctx, client, s.resourceType)
-	if err != nil {
-		return nil
-	}
-	names := of.Overridable
-	if strings.HasPrefix(flag, "set") {
-		names = resourcetype.In(of.Schema).Names
-	}
-	out := make([]string, len(names))
-	for i, name := range names {
-		out[i] = name + "="
-	}
-	return out
 }

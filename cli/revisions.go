@@ -15,12 +15,6 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// revisionView shows revisions, single ones and those of a list.
-var revisionView = planview.RevisionView(kinds.NameOf)
-
-// revisionCommands are the commands about revisions.
-type revisionCommands struct{ *session }
-
 func (s revisionCommands) revisionCommand() *cli.Command {
 	return &cli.Command{
 		Name: "revision", Aliases: []string{"revisions"}, Usage: "History: changes with time, actor and reason",

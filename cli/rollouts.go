@@ -17,9 +17,6 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// rolloutCommands are the commands about rollouts.
-type rolloutCommands struct{ *session }
-
 func (s rolloutCommands) rolloutCommand() *cli.Command {
 	v := kindCommands{s.session, kinds.Rollouts}
 	return &cli.Command{

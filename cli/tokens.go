@@ -22,9 +22,6 @@ import (
 
 var tokenRoles = []string{"poll", "read", "write", "admin", "scoped"}
 
-// tokenCommands are the commands about tokens of the service.
-type tokenCommands struct{ *session }
-
 func (s tokenCommands) tokenCommand() *cli.Command {
 	return &cli.Command{
 		Name: "token", Aliases: []string{"tokens"}, Usage: "Tokens for single clusters, people and pipelines",

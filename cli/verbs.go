@@ -18,12 +18,6 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// kindCommands are the commands that every kind has.
-type kindCommands struct {
-	*session
-	kinds.Kind
-}
-
 // definitionCommand is the command of an assignable kind, with the subcommands that only this kind has.
 func (v kindCommands) definitionCommand(own ...*cli.Command) *cli.Command {
 	commands := []*cli.Command{v.listCommand(), v.getCommand(), v.historyCommand(), v.createCommand(), v.editCommand()}
@@ -91,31 +85,6 @@ func (v kindCommands) listCommand() *cli.Command {
 		return v.Print(c, out)
 	})
 	return cmd
-}
-
-// listOutput returns documents of a list as output.
-func (v kindCommands) listOutput(c *cli.Context, document any, docs ...json.RawMessage) render.Output {
-	out := v.OutputOf(document, docs...)
-	out.Tables = func() ([]render.Table, error) {
-		t, err := v.View.Table(docs...)
-		if err == nil {
-			t, err = withLabels(c, t, docs)
-		}
-		return []render.Table{t}, err
-	}
-	return out
-}
-
-func limitFlag() cli.Flag {
-	return &cli.IntFlag{Name: "limit", Usage: "at most `N` entries; a note reports when there are more (default: all)"}
-}
-
-func limitOf(c *cli.Context) (int, error) {
-	limit := c.Int("limit")
-	if c.IsSet("limit") && limit < 1 {
-		return 0, args.Errorf("--limit must be at least 1")
-	}
-	return limit, nil
 }
 
 func (v kindCommands) getCommand() *cli.Command {

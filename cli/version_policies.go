@@ -343,3 +343,5 @@ func (s versionCommands) deletePolicyCommand() *cli.Command {
 		}),
 	}
 }
+
+func imageFlag(usage string) cli.Flag { return &cli.StringFlag{Name: "image", Usage: usage} }

@@ -18,14 +18,9 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// versionCommands are the commands about versions of components and their policies.
-type versionCommands struct{ *session }
-
 func (s versionCommands) commands() []*cli.Command {
 	return []*cli.Command{s.versionsCommand(), s.pushCommand(), s.holdCommand(), s.releaseCommand(), s.policyCommand()}
 }
-
-func imageFlag(usage string) cli.Flag { return &cli.StringFlag{Name: "image", Usage: usage} }
 
 const versionOfImage = "a tag of this `IMAGE` of the image policies, or of the policy with this name; default: a version of the component itself"
 

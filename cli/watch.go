@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -154,4 +155,22 @@ func watched(docs []json.RawMessage) ([]watch.Document, error) {
 		out[i] = watch.Document{ID: id, Body: doc}
 	}
 	return out, nil
+}
+
+// revisionName is the name of revisions in commands.
+const revisionName = "revision"
+
+// writeLines writes each document on one line.
+func (v kindCommands) writeLines(docs []json.RawMessage) error {
+	for _, doc := range docs {
+		var line bytes.Buffer
+		if err := json.Compact(&line, doc); err != nil {
+			return err
+		}
+		line.WriteByte('\n')
+		if _, err := v.Env.Stdout.Write(line.Bytes()); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -16,9 +15,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/rawclient"
 	"github.com/urfave/cli/v2"
 )
-
-// revisionName is the name of revisions in commands.
-const revisionName = "revision"
 
 // watchedRevisions is the number of past revisions shown at the start.
 const watchedRevisions = 20
@@ -106,19 +102,4 @@ func positionOf(docs []json.RawMessage) (position string, revision int64, err er
 	var newest api.RevisionSummary
 	err = json.Unmarshal(docs[0], &newest)
 	return apiclient.Position(newest), newest.Revision, err
-}
-
-// writeLines writes each document on one line.
-func (v kindCommands) writeLines(docs []json.RawMessage) error {
-	for _, doc := range docs {
-		var line bytes.Buffer
-		if err := json.Compact(&line, doc); err != nil {
-			return err
-		}
-		line.WriteByte('\n')
-		if _, err := v.Env.Stdout.Write(line.Bytes()); err != nil {
-			return err
-		}
-	}
-	return nil
 }

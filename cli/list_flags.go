@@ -68,3 +68,28 @@ func withLabels(c *cli.Context, t render.Table, docs []json.RawMessage) (render.
 	}
 	return t.WithLabels(names, c.Bool("show-labels"), docs)
 }
+
+func limitFlag() cli.Flag {
+	return &cli.IntFlag{Name: "limit", Usage: "at most `N` entries; a note reports when there are more (default: all)"}
+}
+
+func limitOf(c *cli.Context) (int, error) {
+	limit := c.Int("limit")
+	if c.IsSet("limit") && limit < 1 {
+		return 0, args.Errorf("--limit must be at least 1")
+	}
+	return limit, nil
+}
+
+// listOutput returns documents of a list as output.
+func (v kindCommands) listOutput(c *cli.Context, document any, docs ...json.RawMessage) render.Output {
+	out := v.OutputOf(document, docs...)
+	out.Tables = func() ([]render.Table, error) {
+		t, err := v.View.Table(docs...)
+		if err == nil {
+			t, err = withLabels(c, t, docs)
+		}
+		return []render.Table{t}, err
+	}
+	return out
+}
