@@ -11,6 +11,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 	"github.com/urfave/cli/v2"
 )
 
@@ -43,7 +44,7 @@ func (s *session) applyCommand() *cli.Command {
 			}
 			return s.Perform(c, change.Change{
 				Operations: a.operations, Recomputed: true, Describe: a.describe, Description: a.pruneQuestion(), PrintsSummary: true,
-				Show: func(_ conn.Client, answer conn.Answer) error { return a.show(answer) },
+				Show: a.show,
 			})
 		},
 	}
@@ -101,7 +102,7 @@ type applyResult struct {
 	Unchanged []string `json:"unchanged"`
 }
 
-func (a *applyRun) show(answer conn.Answer) error {
+func (a *applyRun) show(client conn.Client, answer conn.Answer) error {
 	var result api.BatchResult
 	if err := answer.Decode(&result); err != nil {
 		return err
@@ -132,6 +133,9 @@ func (a *applyRun) show(answer conn.Answer) error {
 	summary := fmt.Sprintf("%d created, %d changed, %d deleted, %d unchanged", len(sum.Created), len(sum.Changed), len(sum.Deleted), len(sum.Unchanged))
 	if sum.Revision != nil {
 		summary += fmt.Sprintf("; revision %d", *sum.Revision)
+		if n := a.s.Reached(a.c, client, answer); n >= 0 {
+			summary += ", " + summarize.Count(n, "cluster")
+		}
 	}
 	if a.s.Line = summary + "."; !a.s.PrintsOneLine(a.c) {
 		a.s.Note("%s.", summary)

@@ -37,27 +37,27 @@ func TestOneLineAfterAChange(t *testing.T) {
 		{"component disable podinfo --all --yes", "component/podinfo disabled on 3 clusters (revision 11)\n"},
 		{"component unassign podinfo --cluster c-2", "component/podinfo unassigned from cluster/c-2 (revision 12)\n"},
 		{"namespace create team --cluster c-1", "namespace/team created and assigned to cluster/c-1 (revision 13)\n"},
-		{"namespace set team --label a=b", "namespace/team changed (revision 14)\n"},
-		{"restore 13 namespace team --yes", "namespace/team restored to revision 13 (revision 15)\n"},
-		{"namespace delete team --cascade --yes", "namespace/team deleted (revision 16)\n"},
-		{"revision revert 16 --yes", "revision 16 reverted (revision 17)\n"},
-		{"restore 16 --yes", "the fleet restored to revision 16 (revision 18)\n"},
+		{"namespace set team --label a=b", "namespace/team changed (revision 14, 1 cluster)\n"},
+		{"restore 13 namespace team --yes", "namespace/team restored to revision 13 (revision 15, 1 cluster)\n"},
+		{"namespace delete team --cascade --yes", "namespace/team deleted (revision 16, 1 cluster)\n"},
+		{"revision revert 16 --yes", "revision 16 reverted (revision 17, 1 cluster)\n"},
+		{"restore 16 --yes", "the fleet restored to revision 16 (revision 18, 1 cluster)\n"},
 		{"cluster protect c-2", "cluster/c-2 changed (revision 19)\n"},
-		{"apply -f testdata/one.yaml", "1 created, 0 changed, 0 deleted, 0 unchanged; revision 20.\n"},
+		{"apply -f testdata/one.yaml", "1 created, 0 changed, 0 deleted, 0 unchanged; revision 20, 0 clusters.\n"},
 		{"cluster label c-1 tier=db --quiet", ""},
 		{"cluster create c-3 --dns c-3.example.com --environment dev", "cluster/c-3 created (revision 22)\n"},
 		{"cluster delete c-3 --yes", "cluster/c-3 deleted; Flux removes its objects after the next poll (revision 23)\n"},
 		{"cluster create c-4 --dns c-4.example.com --environment dev", "cluster/c-4 created (revision 24)\n"},
-		{"layer create base --priority 100 --all", "layer/base created (revision 25)\n"},
-		{"namespace create shared --layer base", "namespace/shared created and assigned to layer/base (revision 26)\n"},
-		{"component set podinfo --layer base --component-version 6.9.1", "component/podinfo changed on layer/base (revision 27)\n"},
-		{"layer create more --priority 200 --all", "layer/more created (revision 28)\n"},
-		{"component set podinfo --layer base --layer more --set replicaCount=4", "component/podinfo patched on 2 layers (revision 29)\n"},
+		{"layer create base --priority 100 --all", "layer/base created (revision 25, 0 clusters)\n"},
+		{"namespace create shared --layer base", "namespace/shared created and assigned to layer/base (revision 26, 4 clusters)\n"},
+		{"component set podinfo --layer base --component-version 6.9.1", "component/podinfo changed on layer/base (revision 27, 0 clusters)\n"},
+		{"layer create more --priority 200 --all", "layer/more created (revision 28, 0 clusters)\n"},
+		{"component set podinfo --layer base --layer more --set replicaCount=4", "component/podinfo patched on 2 layers (revision 29, 0 clusters)\n"},
 		{"cluster delete c-4 --mode orphan --yes", "cluster/c-4 forgotten; Flux keeps its objects (revision 30)\n"},
 		{"cluster create c-5 --dns c-5.example.com --environment dev --label adopt=this --namespace shared", "cluster/c-5 created (revision 31)\n"},
-		{"layer adopt common --priority 300 --selector adopt=this --yes", "layer/common created and filled with shared settings (revision 32)\n"},
+		{"layer adopt common --priority 300 --selector adopt=this --yes", "layer/common created and filled with shared settings (revision 32, 0 clusters)\n"},
 		{"layer adopt common --yes", "layer/common unchanged\n"},
-		{"layer adopt common --priority 310 --yes", "layer/common changed (revision 33)\n"},
+		{"layer adopt common --priority 310 --yes", "layer/common changed (revision 33, 0 clusters)\n"},
 	} {
 		if got := do(step.args); got != step.want {
 			t.Errorf("%s\ngot  %q\nwant %q", step.args, got, step.want)
@@ -103,7 +103,7 @@ func TestEditAtTheTerminal(t *testing.T) {
 		t.Errorf("%v: %s", err, text)
 	}
 	person.Stdin = typed(t, "y\n")
-	if got := run(t, person, variables, "component", "edit", "podinfo"); got.stdout != "component/podinfo changed (revision 2)\n" {
+	if got := run(t, person, variables, "component", "edit", "podinfo"); got.stdout != "component/podinfo changed (revision 2, 1 cluster)\n" {
 		t.Errorf("exit %d\n%s%s", got.code, got.stdout, got.stderr)
 	}
 }

@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"net/url"
 	"reflect"
 	"slices"
+	"strconv"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
@@ -37,6 +39,8 @@ type Change struct {
 	PlanRequest map[string]any
 	// rendered requests the objects of its plan; nil: none.
 	rendered *api.PlanRendering
+	// stages describes the stages of the rollout that it would create; nil: it creates none.
+	stages func(client conn.Client, hash string) (string, error)
 	// repeated: it creates a rollout whose name exists; the server compares the changes.
 	repeated bool
 	// Request sends an action on a rollout or a freeze, with the plan's hash if that is not empty; nil: the operations, as a batch.
@@ -61,6 +65,7 @@ func (ch Change) plan(s *Engine, c *cli.Context, client conn.Client) (json.RawMe
 		request["rendered"] = ch.rendered
 	}
 	document, plan, err := s.RequestPlan(c, client, request)
+	s.planned = plan
 	return document, plan, ch.explain(client, ops, err)
 }
 
@@ -123,12 +128,32 @@ func (s *Engine) Perform(c *cli.Context, ch Change) error {
 		return err
 	}
 	if !ch.PrintsSummary {
-		s.Line = planview.ResultLine(ops, a.Body, kinds.NameOf)
+		s.Line = planview.ResultLine(ops, a.Body, kinds.NameOf, s.Reached(c, client, a))
 	}
 	if ch.Show != nil {
 		return ch.Show(client, a)
 	}
 	return s.PrintBatch(c, a)
+}
+
+// Reached returns the number of clusters whose inputs a change changed, for the line about it; -1: no line is shown, it concerns no
+// clusters, or the number is unknown.
+func (s *Engine) Reached(c *cli.Context, client conn.Client, a conn.Answer) int {
+	var result api.BatchResult
+	if !s.PrintsOneLine(c) || a.Decode(&result) != nil || !slices.ContainsFunc(result.Changes, func(ref api.ChangeRef) bool {
+		return !slices.ContainsFunc(kinds.Administrative(), func(n kinds.Kind) bool { return n.API == ref.Kind })
+	}) {
+		return -1
+	}
+	if s.planned.PlanHash != "" {
+		return s.planned.Totals.Clusters
+	}
+	filter := url.Values{"changed_in": {strconv.FormatInt(result.Revision, 10)}, "limit": {"1"}}
+	known, err := conn.ReceiveAs[api.FleetStatus](client.GetStatus(c.Context, nil, conn.Query(filter)))
+	if err != nil {
+		return -1 // the change was made, and the line lacks the number
+	}
+	return known.Total
 }
 
 func (s *Engine) send(c *cli.Context, client conn.Client, ch Change, hash string) (conn.Answer, error) {

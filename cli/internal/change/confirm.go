@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
@@ -45,6 +46,10 @@ func (s *Engine) confirmBeforeSending(c *cli.Context, client conn.Client, ch Cha
 	if !limited && !asking {
 		return "", s.Confirm(c, ch)
 	}
+	most, err := s.unconfirmedClusters()
+	if err != nil {
+		return "", err
+	}
 	_, plan, err := ch.plan(s, c, client)
 	if err == nil && plan.PlanHash == "" {
 		err = errors.New("unexpected response of the server: it is not a plan")
@@ -60,10 +65,31 @@ func (s *Engine) confirmBeforeSending(c *cli.Context, client conn.Client, ch Cha
 	if asking && (ch.Description != "" && len(plan.Changes) > 0 || removesAnything(plan)) {
 		return plan.PlanHash, s.confirmPlan(c, plan, ch)
 	}
+	if asking && !c.IsSet("rollout") && plan.Totals.Clusters > most {
+		return plan.PlanHash, s.confirmReach(plan)
+	}
 	if limited || ch.Description != "" {
 		return plan.PlanHash, nil
 	}
 	return "", nil
+}
+
+// unconfirmedClusters returns the largest number of clusters that a change may reach without a prompt at a terminal.
+func (s *Engine) unconfirmedClusters() (int, error) {
+	text := cmp.Or(s.Env.Getenv("CONFIRM_CLUSTERS"), "10")
+	most, err := strconv.Atoi(text)
+	if err != nil || most < 0 {
+		return 0, args.Errorf("CONFIRM_CLUSTERS %q is not a number of clusters", text)
+	}
+	return most, nil
+}
+
+// confirmReach shows the totals of a change of many clusters to the person at the terminal, and prompts.
+func (s *Engine) confirmReach(plan api.Plan) error {
+	if _, err := io.WriteString(s.Env.Stderr, planview.Totals(plan)+"\n"+s.Connection.ServerLine()); err != nil {
+		return err
+	}
+	return s.Prompter.Yes("make this change")
 }
 
 // confirmAfterRefusal confirms a change for which the server requires confirmation. A script has to state the number of removals:

@@ -5,7 +5,13 @@
 // a change of one document. flags.go has the flags that all changes share.
 package change
 
-import "github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
+import (
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
 
-// Engine makes the changes of a run.
-type Engine struct{ *conn.Session }
+// Engine makes the change of a run.
+type Engine struct {
+	*conn.Session
+	planned api.Plan // the last plan of the change; without a hash: none was made
+}

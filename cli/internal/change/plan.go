@@ -68,10 +68,16 @@ func (s *Engine) ShowPlan(c *cli.Context, client conn.Client, ch Change) error {
 	if err != nil {
 		return err
 	}
+	stages := ""
+	if ch.stages != nil && s.printsForPeople(c) {
+		if stages, err = ch.stages(client, plan.PlanHash); err != nil {
+			return err
+		}
+	}
 	err = s.Print(c, render.Output{
 		Document: document,
 		Text: func(wide bool) string {
-			return planview.Plan(plan, made, s.PlanStyle(wide || c.Bool("full"), s.Env.StdoutTerminal))
+			return planview.Plan(plan, made, s.PlanStyle(wide || c.Bool("full"), s.Env.StdoutTerminal)) + stages
 		},
 		Names: func() ([]string, error) { return planview.AffectedClusters(plan), nil },
 	})

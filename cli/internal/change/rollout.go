@@ -1,6 +1,7 @@
 package change
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -9,7 +10,10 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 	"github.com/urfave/cli/v2"
 )
 
@@ -158,6 +162,19 @@ func (s *Engine) inRollout(c *cli.Context, client conn.Client, ch Change) (Chang
 		a, err := s.CreateRollout(c, client, body, hash)
 		return a, DescribeLocations(ops, err, describe)
 	}
+	ch.stages = func(client conn.Client, hash string) (string, error) {
+		if err := c.Set("dry-run", "true"); err != nil {
+			return "", err
+		}
+		a, err := ch.Request(client, hash)
+		if code := apiclient.ErrorCode(err); code == "forbidden" || code == "out_of_scope" { // the token may plan, and create no rollout
+			return "", nil
+		}
+		if err != nil {
+			return "", err
+		}
+		return stageTable(a)
+	}
 	ch.Show = func(_ conn.Client, a conn.Answer) error {
 		if a.Created || c.Bool("dry-run") {
 			s.Note("No cluster is served the change yet: start the first stage with: rollout start %s", name)
@@ -175,6 +192,38 @@ func (s *Engine) inRollout(c *cli.Context, client conn.Client, ch Change) (Chang
 		err = nil
 	}
 	return ch, err
+}
+
+// stageTable returns the stages of a rollout with their clusters and gates, as text.
+func stageTable(a conn.Answer) (string, error) {
+	var r api.Rollout
+	if err := a.Decode(&r); err != nil {
+		return "", err
+	}
+	t := render.Table{Header: []string{"STAGE", "CLUSTERS", "SELECTION", "GATE"}}
+	for _, stage := range r.Stages {
+		t.Rows = append(t.Rows, []string{stage.Name, strconv.Itoa(stage.Clusters), summarize.StageSelection(stage), gateText(stage)})
+	}
+	var text strings.Builder
+	text.WriteString("\n")
+	err := render.Output{Tables: func() ([]render.Table, error) { return []render.Table{t}, nil }}.Write(&text, render.Style{Format: "table"})
+	return text.String(), err
+}
+
+// gateText describes what must hold before the stage after this one starts.
+func gateText(stage api.RolloutStageStatus) string {
+	var parts []string
+	if stage.Approval {
+		parts = append(parts, "approval to start")
+	}
+	if g := stage.Gate; g != nil {
+		failures := 0
+		if g.MaxFailures != nil {
+			failures = *g.MaxFailures
+		}
+		parts = append(parts, "soak "+g.Soak, g.Confirmed+" confirmed", fmt.Sprintf("at most %d failed", failures), "deadline "+g.Deadline)
+	}
+	return strings.Join(parts, ", ")
 }
 
 // repeatRollout sends a change whose rollout exists. The server refuses it unless the rollout makes the same change; so there is no

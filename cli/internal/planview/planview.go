@@ -89,13 +89,18 @@ func (w *writer) linef(format string, args ...any) {
 	_, _ = fmt.Fprintf(&w.b, format+"\n", args...)
 }
 
+// Totals describes the effect of a plan in one line.
+func Totals(plan api.Plan) string {
+	t := plan.Totals
+	return fmt.Sprintf("%s would change; inputs of %s: %d added, %d changed, %d removed.",
+		summarize.Count(len(plan.Changes), "document"), summarize.Count(t.Clusters, "cluster"), t.Added, t.Changed, t.Removed)
+}
+
 // counts writes the totals, removals last and in red.
 func (w *writer) counts(plan api.Plan) {
-	t := plan.Totals
 	w.linef("Documents: %s", render.Printable(strings.Join(w.documents(plan.Changes), ", ")))
-	w.linef("%s would change; inputs of %s: %d added, %d changed, %d removed.",
-		summarize.Count(len(plan.Changes), "document"), summarize.Count(t.Clusters, "cluster"), t.Added, t.Changed, t.Removed)
-	if t.Clusters == 0 && len(plan.Ownership) == 0 {
+	w.linef("%s", Totals(plan))
+	if plan.Totals.Clusters == 0 && len(plan.Ownership) == 0 {
 		w.linef("It changes stored data only; no cluster receives another input.")
 	}
 	if removals := summarize.RemovalSentence(plan); removals != "" {

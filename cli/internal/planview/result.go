@@ -25,8 +25,8 @@ func (op Operation) Kind() string {
 }
 
 // ResultLine returns the line about operations that were carried out; empty: an operation has no text. body is the response to the
-// batch. kindName is [Style.KindName].
-func ResultLine(ops []Operation, body json.RawMessage, kindName func(kind string) string) string {
+// batch. kindName is [Style.KindName], reached the number of clusters whose inputs changed, -1 if it is unknown.
+func ResultLine(ops []Operation, body json.RawMessage, kindName func(kind string) string, reached int) string {
 	var result api.BatchResult
 	if json.Unmarshal(body, &result) != nil {
 		return ""
@@ -67,7 +67,11 @@ func ResultLine(ops []Operation, body json.RawMessage, kindName func(kind string
 		subject, _ := ops[0].sentence(-1, kindName)
 		return subject + " unchanged"
 	}
-	return fmt.Sprintf("%s (revision %d)", line.String(), result.Revision)
+	reach := ""
+	if text := line.String(); reached >= 0 && !strings.Contains(text, "cluster") { // otherwise it names or counts them
+		reach = ", " + summarize.Count(reached, "cluster")
+	}
+	return fmt.Sprintf("%s (revision %d%s)", line.String(), result.Revision, reach)
 }
 
 // sentence returns the subject of an operation and the verb with its targets; with the number of clusters if it is not negative.
