@@ -22,21 +22,20 @@ func asFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "as", Usage: "check a managed token, token:`NAME`, in place of your own; needs the right admin"},
 		&cli.StringFlag{Name: "as-issuer", Usage: "check an identity of the `ISSUER`"},
-		&cli.StringFlag{Name: "as-sub", Usage: "with --as-issuer: its claim sub, `SUB`"},
 		&cli.StringSliceFlag{Name: "as-group", Usage: "with --as-issuer: a `GROUP` of it"},
-		&cli.StringSliceFlag{Name: "as-claim", Usage: "with --as-issuer: a claim `NAME=VALUE` of it"},
+		&cli.StringSliceFlag{Name: "as-claim", Usage: "with --as-issuer: a claim `NAME=VALUE` of it, such as sub=00u1a2"},
 	}
 }
 
 // checkedSubject returns the subject that asFlags select; nil: the caller.
 func checkedSubject(c *cli.Context) (*api.CheckedSubject, error) {
 	of := func(flags ...string) bool { return slices.ContainsFunc(flags, c.IsSet) }
-	issuerOnly := of("as-sub", "as-group", "as-claim")
+	issuerOnly := of("as-group", "as-claim")
 	switch {
 	case !of("as", "as-issuer") && !issuerOnly:
 		return nil, nil
 	case of("as") && (of("as-issuer") || issuerOnly), !of("as") && !of("as-issuer"):
-		return nil, args.Errorf("use --as token:NAME, or --as-issuer with --as-sub, --as-group and --as-claim")
+		return nil, args.Errorf("use --as token:NAME, or --as-issuer with --as-group and --as-claim")
 	case of("as"):
 		name, ok := strings.CutPrefix(c.String("as"), "token:")
 		if !ok || name == "" {
@@ -48,10 +47,7 @@ func checkedSubject(c *cli.Context) (*api.CheckedSubject, error) {
 	if err != nil {
 		return nil, err
 	}
-	sub := &api.CheckedSubject{Issuer: c.String("as-issuer"), Sub: c.String("as-sub"), Groups: c.StringSlice("as-group"), Claims: claims}
-	if value, given := claims["sub"]; given && sub.Sub == "" {
-		sub.Sub = value
-	}
+	sub := &api.CheckedSubject{Issuer: c.String("as-issuer"), Sub: claims["sub"], Groups: c.StringSlice("as-group"), Claims: claims}
 	delete(sub.Claims, "sub")
 	return sub, nil
 }

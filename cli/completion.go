@@ -23,27 +23,25 @@ import (
 )
 
 func (s *session) completionCommand() *cli.Command {
-	install := map[string]string{
-		"bash":       "source <(" + args.Program + " completion bash)",
-		"zsh":        "source <(" + args.Program + " completion zsh)   (after compinit)",
-		"fish":       args.Program + " completion fish | source",
-		"powershell": args.Program + " completion powershell | Out-String | Invoke-Expression",
-	}
-	cmd := &cli.Command{Name: "completion", Usage: "Print the script that lets a shell complete commands, flags and names"}
-	for _, shell := range args.Shells {
-		cmd.Subcommands = append(cmd.Subcommands, &cli.Command{
-			Name: shell, Usage: "The script for " + shell, Description: "Put this into the shell's start-up file:\n\n    " + install[shell],
-			Action: args.WithOperands(func(c *cli.Context, _ []string) error {
-				script, err := args.Script(shell)
-				if err != nil {
-					return err
-				}
-				_, err = s.Env.Stdout.Write(script)
+	return &cli.Command{
+		Name: "completion", Usage: "Print the script that lets a shell complete commands, flags and names", ArgsUsage: "SHELL",
+		Description: "SHELL is " + strings.Join(args.Shells, ", ") + ". In the shell's start-up file, for zsh after compinit:\n\n" +
+			"    source <(" + args.Program + " completion bash)\n" +
+			"    source <(" + args.Program + " completion zsh)\n" +
+			"    " + args.Program + " completion fish | source\n" +
+			"    " + args.Program + " completion powershell | Out-String | Invoke-Expression",
+		Action: args.WithOperands(func(c *cli.Context, operands []string) error {
+			if !slices.Contains(args.Shells, operands[0]) {
+				return args.Errorf("%s takes %s, not %q", c.Command.HelpName, args.ListOf(args.Shells), operands[0])
+			}
+			script, err := args.Script(operands[0])
+			if err != nil {
 				return err
-			}),
-		})
+			}
+			_, err = s.Env.Stdout.Write(script)
+			return err
+		}),
 	}
-	return cmd
 }
 
 // completeCommand prints the candidates for the last word, one a line. It never fails: a shell cannot show an error during
@@ -141,7 +139,7 @@ func (s *completer) Flag(flag cli.Flag, path []*cli.Command) []string {
 			return s.labelKeys("=")
 		}
 		return nil
-	case "revision", "changed-in", "revert":
+	case "revision", "changed-in":
 		return s.revisions()
 	case "override-freeze":
 		return s.idsOf(kinds.Freezes)
@@ -165,6 +163,8 @@ func (s *completer) Argument(path []*cli.Command, index int) []string {
 	switch placeholders := strings.Fields(leaf.ArgsUsage); {
 	case len(placeholders) == 0:
 		return nil
+	case placeholders[0] == "SHELL":
+		return args.Shells
 	case strings.HasPrefix(placeholders[0], "REVISION") && (index == 0 || placeholders[0] == "REVISION..."):
 		return s.revisions()
 	case leaf.Name == "can-i" && index == 0:

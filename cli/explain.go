@@ -23,8 +23,7 @@ func (s *session) explainCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "list", Usage: "of this `LIST` as it is polled: " + args.ListOf(kinds.InputTypeNames()) + ", or a resource type; without NAME all", Value: kinds.Components.Inputs.Name},
 			&cli.StringFlag{Name: "fields", Usage: "instead: show type and description of the fields of this `KIND[.FIELD...]`, such as cluster.patches, without a server"},
-			&cli.StringFlag{Name: "path", Usage: "only this `PATH` of the component's values, as in patches"},
-			&cli.StringFlag{Name: "pointer", Usage: "only values at or below this JSON `POINTER` in an input"},
+			&cli.StringFlag{Name: "path", Usage: "only this `PATH` of the component's values, as in patches; with a slash first, the values at or below this JSON pointer in an input"},
 			&cli.IntFlag{Name: "revision", Usage: "explain the inputs served at this `REVISION`, without the revisions that set the values"},
 		},
 		Action: s.explain,
@@ -47,10 +46,10 @@ func (s *session) explain(c *cli.Context) error {
 	if err := args.CheckIDs([]string{"CLUSTER", "NAME"}[:len(operands)], operands); err != nil {
 		return err
 	}
-	pointer := c.String("pointer")
-	if c.IsSet("path") {
-		if c.IsSet("pointer") || len(operands) < 2 {
-			return args.Errorf("--path needs one component, and replaces --pointer")
+	pointer := c.String("path")
+	if c.IsSet("path") && !strings.HasPrefix(pointer, "/") {
+		if len(operands) < 2 {
+			return args.Errorf("--path needs one component, unless it is a JSON pointer such as /component_version")
 		}
 		pointer = "/patches/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(c.String("path"))
 	}

@@ -19,9 +19,9 @@ func (s rolloutCommands) freezeCommand() *cli.Command {
 	return &cli.Command{
 		Name: "freeze", Aliases: []string{"freezes"}, Usage: "Refuse changes of what some or all clusters are served",
 		Flags: append(freezeFlags(), change.DryRunFlag()),
-		Description: "--all freezes the whole fleet at once: until the freeze is deleted, every change of what a cluster is served is refused, whoever\n" +
+		Description: "--all freezes the whole fleet at once: until unfreeze --all, every change of what a cluster is served is refused, whoever\n" +
 			"makes it. Clusters keep what they are served. --override-freeze on a change overrides it.\n\n" +
-			args.ExampleText("freeze --all --reason 'outage of the registry'", "freeze delete all", "freeze create year-end --selector environment=prod --from 2026-12-20T00:00:00Z --until 2027-01-04T06:00:00Z --reason CHG-2026"),
+			args.ExampleText("freeze --all --reason 'outage of the registry'", "unfreeze --all", "freeze create year-end --selector environment=prod --from 2026-12-20T00:00:00Z --until 2027-01-04T06:00:00Z --reason CHG-2026"),
 		Action: args.WithOperands(func(c *cli.Context, _ []string) error {
 			if !c.Bool("all") {
 				return args.Errorf("%s needs --all, or a subcommand: create takes a name and a selector", c.Command.HelpName)
@@ -54,7 +54,6 @@ func (s rolloutCommands) freezeCommand() *cli.Command {
 					return s.writeFreeze(c, kinds.Freezes.Operation("patch", ids[0], map[string]any{"patch": body}))
 				}),
 			},
-			s.endFreezeCommand("delete", "End a freeze"),
 		},
 	}
 }
@@ -64,7 +63,7 @@ func freezeFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "all", Usage: "all clusters"},
 		&cli.StringFlag{Name: "selector", Aliases: []string{"l"}, Usage: "the clusters with these labels, `SELECTOR` as in cluster list"},
 		&cli.StringFlag{Name: "from", Usage: "begin at this `TIME`, such as 2026-12-20T00:00:00Z, or 12h or 7d from now; default: at once"},
-		&cli.StringFlag{Name: "until", Usage: "end at this `TIME`, likewise; default: when the freeze is deleted"},
+		&cli.StringFlag{Name: "until", Usage: "end at this `TIME`, likewise; default: with unfreeze"},
 	}
 }
 

@@ -77,14 +77,14 @@ func watchedProgress(c *cli.Context, client conn.Client, id string) (progress, e
 
 func (s rolloutCommands) createCommand() *cli.Command {
 	return &cli.Command{
-		Name: "create", Usage: "Create a rollout from a file with operations and stages, or of the revert of a revision",
+		Name: "create", Usage: "Create a rollout from a file with operations and stages",
 		ArgsUsage: "NAME",
 		Description: "The file has the operations of a batch, and optionally stages and a description. A command that changes definitions or\n" +
 			"layers creates a rollout of its change with --rollout and --stage.\n\n" +
-			args.ExampleText("rollout create podinfo-6.9 -f rollout.yaml", "component set podinfo --component-version 6.9.0 --rollout podinfo-6.9 --stage dev=environment=dev --stage 'prod-10=environment=prod:10%'", "rollout create without-41 --revert 41 --strategy waves",
-				"rollout create without-41 --revert 41 --strategy waves --advance automatic --soak 1h --confirmed 95% --max-failures 2 --on-failure back"),
+			args.ExampleText("rollout create podinfo-6.9 -f rollout.yaml", "component set podinfo --component-version 6.9.0 --rollout podinfo-6.9 --stage dev=environment=dev --stage 'prod-10=environment=prod:10%'", "revision revert 41 --rollout without-41 --strategy waves",
+				"rollout create podinfo-6.9 -f rollout.yaml --strategy waves --advance automatic --soak 1h --confirmed 95% --max-failures 2 --on-failure back"),
 		Flags: slices.Concat([]cli.Flag{
-			change.FileFlag("the rollout"), &cli.IntFlag{Name: "revert", Usage: "in place of the file: the rollout reverts this `REVISION`"},
+			change.FileFlag("the rollout"),
 			&cli.StringSliceFlag{Name: "stage", Usage: "a `STAGE` as with --rollout, in place of those of the file; repeat for more"},
 			&cli.StringFlag{Name: "strategy", Usage: "the `STRATEGY` whose stages it copies"},
 			&cli.StringFlag{Name: "description", Usage: "description for people"},
@@ -118,18 +118,11 @@ func (s rolloutCommands) createCommand() *cli.Command {
 	}
 }
 
-// requestedRollout returns the rollout of the file, or of the revision to revert.
+// requestedRollout returns the rollout of the file.
 func (s rolloutCommands) requestedRollout(c *cli.Context) (map[string]any, error) {
-	file, revision := c.String("file"), c.Int("revert")
-	switch {
-	case file != "" && c.IsSet("revert"):
-		return nil, args.Errorf("%s takes either -f or --revert", c.Command.HelpName)
-	case c.IsSet("revert") && revision < 1:
-		return nil, args.Errorf("--revert: %d is not the number of a revision", revision)
-	case c.IsSet("revert"):
-		return map[string]any{"operations": []change.Operation{{"op": "revert", "revision": revision}}}, nil
-	case file == "":
-		return nil, args.Errorf("%s needs the operations: use -f or --revert", c.Command.HelpName)
+	file := c.String("file")
+	if file == "" {
+		return nil, args.Errorf("%s needs the operations: use -f, or --rollout of the command that makes the change", c.Command.HelpName)
 	}
 	data, err := s.Input(file)
 	if err != nil {

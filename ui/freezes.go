@@ -149,6 +149,6 @@ func endFreezeForm(req *pageRequest) (changeForm, error) {
 	return changeForm{
 		Headline: "End freeze " + id, Button: "End freeze", NavSection: "overview",
 		Notes:   []string{"The clusters of this freeze are served changes again. Changes that were refused are not made later."},
-		Command: "frs freeze delete " + id, Crumbs: []pageLink{{"Overview", prefix + "/"}}, Operation: api.Operation{Op: client.OpDelete, Kind: kindFreeze, ID: id},
+		Command: "frs unfreeze " + id, Crumbs: []pageLink{{"Overview", prefix + "/"}}, Operation: api.Operation{Op: client.OpDelete, Kind: kindFreeze, ID: id},
 	}, nil
 }

@@ -251,6 +251,9 @@ func unknownCommand(app *cli.App, path []*cli.Command, arg string) error {
 	if now, known := formerWords[arg]; known && FindCommand(commands, now) != nil {
 		return Errorf("%s %s is now: %s %s", parent, arg, parent, now)
 	}
+	if arg == "delete" && FindCommand(app.Commands, "unfreeze") != nil && strings.HasSuffix(parent, " freeze") {
+		return Errorf("%s delete is now: %s unfreeze", parent, Program)
+	}
 	if arg == "rollback" && FindCommand(commands, "history") != nil {
 		return Errorf("%s rollback is now: %s revision revert REVISION; %s history NAME lists the revisions", parent, Program, parent)
 	}
@@ -260,11 +263,19 @@ func unknownCommand(app *cli.App, path []*cli.Command, arg string) error {
 	return Errorf("%s has no command %q; it has %s", parent, arg, ListOf(Visible(commands)))
 }
 
+// formerFlags are former names of flags, with what to write instead.
+var formerFlags = map[string]string{
+	"as-sub": "--as-claim sub=SUB", "pointer": "--path", "revert": "revision revert REVISION --rollout NAME",
+}
+
 func unknownFlag(app *cli.App, path []*cli.Command, arg string) error {
 	flags, of := app.Flags, Program
 	if len(path) > 0 {
 		last := path[len(path)-1]
 		flags, of = append(slices.Clone(last.Flags), app.Flags...), last.HelpName
+	}
+	if now, former := formerFlags[FlagName(arg)]; former {
+		return Errorf("%s --%s is now: %s", of, FlagName(arg), now)
 	}
 	var names []string
 	for _, f := range flags {
