@@ -33,21 +33,6 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Exit codes of [Run].
-const (
-	exitOK    = 0
-	exitError = 1 // the server refused, could not be reached, or something else failed
-	exitUsage = 2 // the command line is wrong; nothing was sent
-
-	// Of commands that compare (plan, diff, --plan), as in diff(1): 0 means no difference.
-	exitDiffers = 1
-	exitTrouble = 3 // replaces exitError
-
-	exitTimedOut = 2 // of wait: the state was not reached within the time
-
-	exitInterrupted = 130 // of a command that a signal ended, as a shell reports SIGINT
-)
-
 // Run executes one command line, whose first element is the program's name, and returns the exit code: 0 success, 1 failure, 2 a
 // wrong command line. Commands that compare return 0 for no difference, 1 for a difference, 2 for a wrong command line and 3 for a
 // failure. A run whose context is canceled before it has finished returns 130.

@@ -6,7 +6,7 @@
 // and the fleet's revision in Headers200. GetCluster returns the *http.Response, including fields that this version does
 // not know. Requests and documents use the models of gen/api.
 //
-// Reading order: client.go (configuration), transport.go (one call), retry.go (loops around calls), watch.go
+// Reading order: client.go (configuration), transport_retry.go (one call, with its retries), retry.go (loops around calls), watch.go
 // (new revisions), error.go, revision_token.go. Start with the examples; docs/client.md has the reference.
 package client
 
