@@ -221,12 +221,7 @@ const (
 
 // identity returns the identity of the token that is used for reads or for changes.
 func (s authCommands) identity(ctx context.Context, client conn.Client, use string) (api.Identity, error) {
-	var who api.Identity
-	a, err := conn.Receive(client.WhoAmI(ctx, nil, func(ctx context.Context, req *http.Request) error {
+	return conn.ReceiveAs[api.Identity](client.WhoAmI(ctx, nil, func(ctx context.Context, req *http.Request) error {
 		return s.Connection.SendToken(ctx, req, use == forReads)
 	}))
-	if err != nil {
-		return who, err
-	}
-	return who, a.Decode(&who)
 }

@@ -141,11 +141,7 @@ func addStateColumns(c *cli.Context, s *session, client conn.Client, tables func
 			out[0].Header = append(slices.Clone(out[0].Header), "STATE", "SEEN")
 			return out, nil
 		}
-		var known api.FleetStatus
-		a, err := conn.Receive(client.GetStatus(c.Context, nil, statusFilter(c, out[0].Rows), conn.Query(url.Values{"limit": {strconv.Itoa(conn.MaxPage)}})))
-		if err == nil {
-			err = a.Decode(&known)
-		}
+		known, err := conn.ReceiveAs[api.FleetStatus](client.GetStatus(c.Context, nil, statusFilter(c, out[0].Rows), conn.Query(url.Values{"limit": {strconv.Itoa(conn.MaxPage)}})))
 		if err != nil {
 			s.Note("STATE and SEEN are left out: %s", conn.ErrorText(err))
 			return out, nil

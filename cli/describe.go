@@ -45,19 +45,11 @@ func (s clusterCommands) describe(c *cli.Context, client conn.Client, id string)
 	if err := a.Decode(&doc); err != nil {
 		return "", nil, err
 	}
-	polled, err := conn.Receive(client.PollPlatformComponents(c.Context, doc.ClusterDNS, nil))
+	inputs, err := conn.ReceiveAs[struct{ Inputs []api.FluxPlatformComponent }](client.PollPlatformComponents(c.Context, doc.ClusterDNS, nil))
 	if err != nil {
 		return "", nil, err
 	}
-	var inputs struct{ Inputs []api.FluxPlatformComponent }
-	if err := polled.Decode(&inputs); err != nil {
-		return "", nil, err
-	}
-	changed, err := conn.Receive(client.GetClusterHistory(c.Context, id, nil, conn.Query(url.Values{"limit": {"5"}})))
-	var history []api.RevisionSummary
-	if err == nil {
-		err = changed.Decode(&history)
-	}
+	history, err := conn.ReceiveAs[[]api.RevisionSummary](client.GetClusterHistory(c.Context, id, nil, conn.Query(url.Values{"limit": {"5"}})))
 	if err != nil {
 		return "", nil, err
 	}

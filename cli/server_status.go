@@ -58,12 +58,8 @@ func (s statusCommands) statusCommand() *cli.Command {
 // status requests the state. An error with a status that has a version describes the failing checks.
 func (s statusCommands) status(c *cli.Context, client conn.Client) (status, error) {
 	st := status{URL: s.Connection.Settings.URL, Context: s.Connection.Settings.Context, Checks: map[string]string{}}
-	a, err := conn.Receive(client.GetVersion(c.Context))
+	version, err := conn.ReceiveAs[api.Version](client.GetVersion(c.Context))
 	if err != nil {
-		return st, err
-	}
-	var version api.Version
-	if err := a.Decode(&version); err != nil {
 		return st, err
 	}
 	st.Version, st.Mode, st.Store = version.Version, version.Mode, version.Store
@@ -78,7 +74,7 @@ func (s statusCommands) status(c *cli.Context, client conn.Client) (status, erro
 	}
 	// The Flux endpoints return the revision in both modes. Ids are lower case, so this filter matches nothing and the response
 	// stays small.
-	a, err = conn.Receive(client.PollClusters(c.Context, nil, conn.Query(url.Values{"selector": {"id=NONE"}})))
+	a, err := conn.Receive(client.PollClusters(c.Context, nil, conn.Query(url.Values{"selector": {"id=NONE"}})))
 	if err != nil {
 		return st, err
 	}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -154,17 +153,13 @@ func (s webhookCommands) send(c *cli.Context, request func(conn.Client) (*http.R
 func (s webhookCommands) testCommand() *cli.Command {
 	return &cli.Command{
 		Name: "test", Usage: "Send a test event, and exit with 1 unless the receiver accepts it", ArgsUsage: "NAME",
-		Action: args.WithOperands(func(c *cli.Context, ids []string) error {
-			client, err := s.Connect(c)
-			if err != nil {
-				return err
-			}
+		Action: s.Connected(func(c *cli.Context, client conn.Client, ids []string) error {
 			a, err := conn.Receive(conn.Send(c.Context, client, http.MethodPost, kinds.Webhooks.Calls.Document(ids[0])+"/test", nil, nil))
-			if err != nil {
-				return err
-			}
 			var result api.WebhookTest
-			if err := json.Unmarshal(a.Body, &result); err != nil {
+			if err == nil {
+				err = a.Decode(&result)
+			}
+			if err != nil {
 				return err
 			}
 			if !result.Delivered {
@@ -181,17 +176,13 @@ func (s webhookCommands) secretCommand() *cli.Command {
 	return &cli.Command{
 		Name: "secret", Usage: "Print the signing secret of a webhook, for its receiver", ArgsUsage: "NAME",
 		Description: args.ExampleText("webhook secret change-log > webhook.secret"),
-		Action: args.WithOperands(func(c *cli.Context, ids []string) error {
-			client, err := s.Connect(c)
-			if err != nil {
-				return err
-			}
+		Action: s.Connected(func(c *cli.Context, client conn.Client, ids []string) error {
 			a, err := conn.Receive(conn.Send(c.Context, client, http.MethodGet, kinds.Webhooks.Calls.Document(ids[0])+"/secret", nil, nil))
-			if err != nil {
-				return err
-			}
 			var secret api.WebhookSecret
-			if err := json.Unmarshal(a.Body, &secret); err != nil {
+			if err == nil {
+				err = a.Decode(&secret)
+			}
+			if err != nil {
 				return err
 			}
 			if !c.IsSet("output") {

@@ -4,8 +4,12 @@ package kinds
 
 import (
 	"encoding/json"
+	"fmt"
+	"net/url"
 	"slices"
 	"strconv"
+
+	"github.com/urfave/cli/v2"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/manifests"
@@ -172,3 +176,45 @@ func DocumentID(doc json.RawMessage) (string, error) {
 
 // Output returns a single document as output.
 func (n Kind) Output(doc json.RawMessage) render.Output { return n.OutputOf(doc, doc) }
+
+// Filter is a flag of a list that becomes a parameter of the query.
+type Filter struct {
+	Flag  cli.Flag
+	Param string
+}
+
+// FilterEdit sets the parameters of the filters whose flags are set.
+func FilterEdit(c *cli.Context, filters []Filter) conn.Edit {
+	values := url.Values{}
+	for _, f := range filters {
+		name := f.Flag.Names()[0]
+		if c.IsSet(name) {
+			values.Set(f.Param, fmt.Sprint(c.Value(name)))
+		}
+	}
+	return conn.Query(values)
+}
+
+// InputType is one of the lists that a cluster's Flux polls.
+type InputType struct {
+	Name string
+	View render.View
+}
+
+// InputTypes returns all lists in the order of the kinds.
+func InputTypes() []InputType {
+	var types []InputType
+	for _, n := range Definitions() {
+		types = append(types, n.Inputs)
+	}
+	return types
+}
+
+// InputTypeNames returns the names of all lists in the order of the kinds.
+func InputTypeNames() []string {
+	var names []string
+	for _, t := range InputTypes() {
+		names = append(names, t.Name)
+	}
+	return names
+}
