@@ -444,7 +444,7 @@ func TestRolloutWaitsForFreeze(t *testing.T) {
 	prod.stagesStarted(id, 1, "during the freeze")
 	others("during the freeze")
 
-	prod.cli("freeze", "delete", "rf-web", "--yes")
+	prod.cli("unfreeze", "rf-web", "--yes")
 	prod.runs("2.0.0")
 	prod.rolloutIs(id, "completed", 3, "")
 }
