@@ -26,7 +26,7 @@ func (b *Batch) clusterOperation(op api.Operation) (clusterEdit, error) {
 			}
 		}
 	}
-	if op.Overrides.IsSpecified() && (definition == nil || !definition.typed) {
+	if op.Overrides.IsSpecified() && !op.Overrides.IsNull() && (definition == nil || !definition.typed) {
 		return nil, Invalid([]Problem{{Detail: "overrides: is for assign_resource"}})
 	}
 	settings, err := settingsOf(op)
@@ -148,7 +148,7 @@ func settingsOf(op api.Operation) ([]byte, error) {
 			settings["images"] = images
 		}
 	}
-	if op.Overrides.IsSpecified() {
+	if op.Overrides.IsSpecified() && op.Type != "" { // null, which is accepted for every operation, clears those of a resource
 		settings["overrides"] = nil
 		if overrides, err := op.Overrides.Get(); err == nil {
 			if settings["overrides"], err = ParseJSON(overrides); err != nil {

@@ -172,6 +172,23 @@ func TestSettingAComponentOfALayer(t *testing.T) {
 	require.Contains(t, w.refused(CodeInvalid, batch(`{"op":"set_component","cluster_ids":["c1"],"component_id":"loki","enabled":true}`)).Detail, "not assigned")
 }
 
+// Clients that send null for absent fields can use the operations that take no overrides.
+func TestOperationsWithNullOverrides(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, `{"id":"base","priority":10,"all":true}`, `{"id":"prod","priority":20,"selector":"tier=prod","platform_components":[{"id":"grafana"}]}`)
+	for _, op := range []string{
+		`{"op":"assign_component","cluster_ids":["c0"],"component_id":"grafana","component_version":"1","overrides":null}`,
+		`{"op":"set_component","cluster_ids":["c0"],"component_id":"grafana","component_version":"2","overrides":null}`,
+		`{"op":"set_component","layers":["prod"],"component_id":"grafana","component_version":"3","overrides":null}`,
+		`{"op":"patch_values","cluster_ids":["c0"],"component_id":"grafana","values":{"a":"1"},"overrides":null}`,
+		`{"op":"set_labels","cluster_ids":["c0"],"labels":{"a":"b"},"overrides":null}`,
+	} {
+		w.must(batch(op))
+	}
+	require.Equal(t, "2", component(t, w.state, "c0.example.com", "grafana")["component_version"])
+	require.Equal(t, "3", component(t, w.state, "c2.example.com", "grafana")["component_version"])
+}
+
 func TestOneOfTwoLayersWithoutPriority(t *testing.T) {
 	t.Parallel()
 	w := tiers(t, baseLayer, prodLayer)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -40,6 +39,7 @@ type revisionWatch struct {
 	server *Server
 	*request
 	filter  revisionFilter
+	limit   int              // the largest number of revisions in the answer to a long poll
 	at      fleet.Head       // the last revision that was examined; its ID is Nil if it is unknown
 	pending []*revisionEvent // after the position, read by start
 	checked fleet.Head       // of the State in which the credential was checked last
@@ -55,6 +55,10 @@ type revisionFilter struct {
 func (s *Server) watchRevisions(c echo.Context, p api.ListRevisionsParams) error {
 	w := &revisionWatch{
 		server: s, request: requestOf(c), filter: revisionFilter{kind: fleet.Kind(value(p.Kind)), id: value(p.ID), actor: value(p.Actor)},
+		limit: watchPage,
+	}
+	if p.Limit != nil {
+		w.limit = min(*p.Limit, watchPage)
 	}
 	stream := acceptsEvents(c.Request())
 	wait, err := watchWait(p, stream)
@@ -94,9 +98,6 @@ func watchWait(p api.ListRevisionsParams, stream bool) (wait time.Duration, err 
 		if set {
 			refuse(name, notWithWatch)
 		}
-	}
-	if p.Limit != nil {
-		refuse("limit", fmt.Sprintf("cannot be combined with a watch, which returns at most %d revisions at once", watchPage))
 	}
 	if p.ID != nil && p.Kind == nil {
 		refuse("id", "requires kind")
@@ -277,6 +278,10 @@ func (w *revisionWatch) poll(wait time.Duration) error {
 		events, replaced, err := w.next(ctx)
 		if err != nil {
 			return err
+		}
+		if len(events) > w.limit {
+			events = events[:w.limit]
+			w.at = events[w.limit-1].head
 		}
 		if len(events) > 0 || over {
 			return w.answer(events)

@@ -226,11 +226,41 @@ func TestWatchFilters(t *testing.T) {
 		}
 		require.Equal(t, list, watch, filter)
 	}
-	for _, query := range []string{"since=2026-01-01T00:00:00Z", "until=2026-01-01T00:00:00Z", "cursor=4", "limit=5", "id=x", "wait=61s", "wait=2m", "wait=-1s", "wait=x", "after=x"} {
+	for _, query := range []string{"since=2026-01-01T00:00:00Z", "until=2026-01-01T00:00:00Z", "cursor=4", "limit=0", "limit=1001", "id=x", "wait=61s", "wait=2m", "wait=-1s", "wait=x", "after=x"} {
 		w.get("/revisions?after=0&"+query).problem(400, "validation_error")
 	}
 	w.get("/revisions?wait=1s").problem(400, "validation_error")
 	w.get("/revisions?wait=1s", "Accept", "text/event-stream").problem(400, "validation_error")
+}
+
+// Clients that send the default of each parameter can watch.
+func TestWatchLimit(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for n := range 5 {
+		w.change(n)
+	}
+	for _, limit := range []string{"100", "1000"} {
+		require.Equal(t, w.get("/revisions?after=1").want(200).list(), w.get("/revisions?after=1&wait=1s&limit="+limit).want(200).list())
+	}
+	for _, filter := range []string{"", "&kind=cluster&actor=static-write"} {
+		var pages [][]any
+		for next := "/revisions?after=1&limit=2" + filter; len(pages) < 4; {
+			answer := w.get(next).want(200)
+			var page []any
+			for _, rev := range answer.list() {
+				page = append(page, rev["revision"])
+			}
+			pages = append(pages, page)
+			next = nextLink(t, answer)
+		}
+		require.Equal(t, [][]any{{2., 3.}, {4., 5.}, {6.}, nil}, pages, filter)
+	}
+	s := w.stream("?after=1&limit=2")
+	s.begin()
+	for want := 2; want <= 6; want++ {
+		require.Equal(t, want, s.revision(), "a limit does not end a stream")
+	}
 }
 
 func TestWatchFromUnknownRevision(t *testing.T) {

@@ -104,7 +104,9 @@ type Access struct {
 	Description string          `json:"description,omitempty"`
 	Subjects    []AccessSubject `json:"subjects"`
 	May         []Right         `json:"may"`
-	On          *AccessScope    `json:"on,omitempty"`
+
+	// On Limits rights. Without `kinds`, the rights are on the kinds that the other fields select: cluster, platform_component, layer.
+	On *AccessScope `json:"on,omitempty"`
 
 	// ExpiresAt Absent: never.
 	//
@@ -218,7 +220,9 @@ type AccessCreate struct {
 	// Subjects It selects an identity if one of them does.
 	Subjects []AccessSubject `json:"subjects"`
 	May      []Right         `json:"may"`
-	On       *AccessScope    `json:"on,omitempty"`
+
+	// On Limits rights. Without `kinds`, the rights are on the kinds that the other fields select: cluster, platform_component, layer.
+	On *AccessScope `json:"on,omitempty"`
 
 	// ExpiresAt When the rights end; without it, never.
 	//
@@ -472,7 +476,7 @@ type Cluster struct {
 	// Example: false
 	DeletionProtection bool `json:"deletion_protection"`
 
-	// Pinned Present: the cluster is served the inputs from before the change that set it, whatever changes. Reverts and restores leave it as it is.
+	// Pinned Why and how long a cluster is pinned.
 	Pinned *ClusterPin `json:"pinned,omitempty"`
 
 	// NodeCount For your information only.
@@ -1896,9 +1900,11 @@ type FrozenClusters struct {
 // GrantedAccess An access document that selects the caller, without its subjects.
 type GrantedAccess struct {
 	// ID Example: team-web
-	ID  string       `json:"id"`
-	May []Right      `json:"may"`
-	On  *AccessScope `json:"on,omitempty"`
+	ID  string  `json:"id"`
+	May []Right `json:"may"`
+
+	// On Limits rights. Without `kinds`, the rights are on the kinds that the other fields select: cluster, platform_component, layer.
+	On *AccessScope `json:"on,omitempty"`
 
 	// ExpiresAt Absent: never.
 	//
@@ -3037,7 +3043,7 @@ type Operation struct {
 	// ResourceID Example: default-deny
 	ResourceID string `json:"resource_id,omitempty"`
 
-	// Overrides assign_resource: fields that are otherwise on these clusters; null clears them.
+	// Overrides assign_resource: fields that are otherwise on these clusters; null clears them. Other operations accept only null, without effect.
 	//
 	// Example: {"namespace":"team-a"}
 	Overrides nullable.Nullable[json.RawMessage] `json:"overrides,omitempty"`
@@ -4403,7 +4409,7 @@ type Rollout struct {
 	// Example: automatic
 	Advance string `json:"advance"`
 
-	// Gate Gate of all stages; only with `advance: automatic`.
+	// Gate A started stage passes its gate when the soak is over, enough of its affected clusters have confirmed their inputs, and not too many have failed. Offline clusters are not counted.
 	Gate *RolloutGate `json:"gate,omitempty"`
 
 	// OnFailure Reaction if more clusters of a stage fail than its gate allows. `back`: the stage loses the change, and the rollout is paused.
@@ -4434,7 +4440,7 @@ type Rollout struct {
 	// Example: true
 	Complete bool `json:"complete,omitempty"`
 
-	// Waiting Absent: it advances within seconds, or is not running.
+	// Waiting Why the rollout does not advance now.
 	Waiting *RolloutWaiting `json:"waiting,omitempty"`
 
 	// Automation The component whose version policy proposed it, or `group/` and the group of the policies. Absent: a person created it, or you may not read these components.
@@ -4477,7 +4483,7 @@ type RolloutCreate struct {
 	// Example: automatic
 	Advance string `json:"advance,omitempty"`
 
-	// Gate Gate of all stages; only with `advance: automatic`.
+	// Gate A started stage passes its gate when the soak is over, enough of its affected clusters have confirmed their inputs, and not too many have failed. Offline clusters are not counted.
 	Gate *RolloutGate `json:"gate,omitempty"`
 
 	// OnFailure Reaction if more clusters of a stage fail than its gate allows. `back`: the stage loses the change, and the rollout is paused.
@@ -4492,8 +4498,10 @@ type RolloutCreate struct {
 // RolloutFailure The failure of a cluster at an input that the rollout changes.
 type RolloutFailure struct {
 	// ClusterID Example: demo-cluster-01
-	ClusterID string  `json:"cluster_id"`
-	Failure   Failure `json:"failure"`
+	ClusterID string `json:"cluster_id"`
+
+	// Failure A failure event of a cluster. The text is untrusted; show it as text.
+	Failure Failure `json:"failure"`
 }
 
 // RolloutGate A started stage passes its gate when the soak is over, enough of its affected clusters have confirmed their inputs, and not too many have failed. Offline clusters are not counted.
@@ -4603,7 +4611,7 @@ type RolloutStage struct {
 	// Example: 3
 	Count int `json:"count,omitempty"`
 
-	// Gate Overrides single fields of the gate of the rollout.
+	// Gate A started stage passes its gate when the soak is over, enough of its affected clusters have confirmed their inputs, and not too many have failed. Offline clusters are not counted.
 	Gate *RolloutGate `json:"gate,omitempty"`
 
 	// Approval The stage can neither start nor be skipped until it is approved. The approval ends when the stage is rolled back, and when its clusters, or the inputs that its start changes on them, differ from those approved.
@@ -4642,13 +4650,13 @@ type RolloutStageStatus struct {
 	// Example: 12
 	Clusters int `json:"clusters"`
 
-	// Gate The effective gate, with the values of the rollout and the defaults.
+	// Gate A started stage passes its gate when the soak is over, enough of its affected clusters have confirmed their inputs, and not too many have failed. Offline clusters are not counted.
 	Gate *RolloutGate `json:"gate,omitempty"`
 
 	// StartedAt Example: 2026-01-02T03:04:05.678901Z
 	StartedAt *time.Time `json:"started_at,omitempty"`
 
-	// Progress Only of open rollouts.
+	// Progress Numbers of clusters of a stage whose inputs the rollout changes, by the status of these inputs.
 	Progress *RolloutProgress `json:"progress,omitempty"`
 
 	// Approval Example: true
@@ -4870,8 +4878,10 @@ type Strategy struct {
 	CreatedAt time.Time `json:"created_at"`
 
 	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
-	UpdatedAt time.Time    `json:"updated_at"`
-	Gate      *RolloutGate `json:"gate,omitempty"`
+	UpdatedAt time.Time `json:"updated_at"`
+
+	// Gate A started stage passes its gate when the soak is over, enough of its affected clusters have confirmed their inputs, and not too many have failed. Offline clusters are not counted.
+	Gate *RolloutGate `json:"gate,omitempty"`
 }
 
 // StrategyCreate defines model for StrategyCreate.
@@ -4885,7 +4895,7 @@ type StrategyCreate struct {
 	Description string         `json:"description,omitempty"`
 	Stages      []RolloutStage `json:"stages"`
 
-	// Gate Rollouts copy it with the stages.
+	// Gate A started stage passes its gate when the soak is over, enough of its affected clusters have confirmed their inputs, and not too many have failed. Offline clusters are not counted.
 	Gate *RolloutGate `json:"gate,omitempty"`
 }
 
@@ -4899,7 +4909,9 @@ type StrategyUpdate struct {
 	// Description Example: dev before prod
 	Description string         `json:"description,omitempty"`
 	Stages      []RolloutStage `json:"stages,omitempty"`
-	Gate        *RolloutGate   `json:"gate,omitempty"`
+
+	// Gate A started stage passes its gate when the soak is over, enough of its affected clusters have confirmed their inputs, and not too many have failed. Offline clusters are not counted.
+	Gate *RolloutGate `json:"gate,omitempty"`
 }
 
 // Subject defines model for Subject.
@@ -5427,7 +5439,9 @@ type Webhook struct {
 	// After Only later revisions are sent: the revision that created the webhook, or `after` of the last replay.
 	//
 	// Example: 400
-	After    int64           `json:"after"`
+	After int64 `json:"after"`
+
+	// Delivery Delivery status, as this server knows it; servers exchange it within 3 seconds.
 	Delivery WebhookDelivery `json:"delivery"`
 
 	// Revision Revision of the last change.

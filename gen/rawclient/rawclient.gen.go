@@ -1382,12 +1382,13 @@ type ClientInterface interface {
 	// Without `after` and an event stream: the newest revisions first. `cursor` continues where the previous page ended;
 	// `Link: rel="next"` carries it.
 	//
-	// **Watch.** With `after`, the answer has the revisions after that one, oldest first, at most 100. If there are none, the
-	// server waits up to `wait` for one, and then answers with `[]`. `Link: rel="next"` has the `after` of the next request.
+	// **Watch.** With `after`, the answer has the revisions after that one, oldest first, at most `limit` and at most 100. If there
+	// are none, the server waits up to `wait` for one, and then answers with `[]`. `Link: rel="next"` has the `after` of the next
+	// request.
 	//
 	// With `Accept: text/event-stream` the answer is a stream of server-sent events: `event: revision`, `data:` the revision as
 	// in the list, and `id:` the revision and its commit id, which `after` and `Last-Event-ID` accept. Without `after`, the stream
-	// begins with the next revision. Every 15 seconds the server sends a comment, or an `id` without an event. It ends the stream
+	// begins with the next revision. `limit` has no effect on it. Every 15 seconds the server sends a comment, or an `id` without an event. It ends the stream
 	// after 15 minutes, at shutdown, and when the credential is no longer valid; reconnect with `Last-Event-ID`. If a stream ends
 	// for another reason than time or shutdown, the last event is `end`, with a problem as `data`.
 	//
@@ -4663,12 +4664,13 @@ func (c *Client) GetResourceHistory(ctx context.Context, pType ResourceTypePath,
 // Without `after` and an event stream: the newest revisions first. `cursor` continues where the previous page ended;
 // `Link: rel="next"` carries it.
 //
-// **Watch.** With `after`, the answer has the revisions after that one, oldest first, at most 100. If there are none, the
-// server waits up to `wait` for one, and then answers with `[]`. `Link: rel="next"` has the `after` of the next request.
+// **Watch.** With `after`, the answer has the revisions after that one, oldest first, at most `limit` and at most 100. If there
+// are none, the server waits up to `wait` for one, and then answers with `[]`. `Link: rel="next"` has the `after` of the next
+// request.
 //
 // With `Accept: text/event-stream` the answer is a stream of server-sent events: `event: revision`, `data:` the revision as
 // in the list, and `id:` the revision and its commit id, which `after` and `Last-Event-ID` accept. Without `after`, the stream
-// begins with the next revision. Every 15 seconds the server sends a comment, or an `id` without an event. It ends the stream
+// begins with the next revision. `limit` has no effect on it. Every 15 seconds the server sends a comment, or an `id` without an event. It ends the stream
 // after 15 minutes, at shutdown, and when the credential is no longer valid; reconnect with `Last-Event-ID`. If a stream ends
 // for another reason than time or shutdown, the last event is `end`, with a problem as `data`.
 //
@@ -23148,12 +23150,13 @@ type ClientWithResponsesInterface interface {
 	// Without `after` and an event stream: the newest revisions first. `cursor` continues where the previous page ended;
 	// `Link: rel="next"` carries it.
 	//
-	// **Watch.** With `after`, the answer has the revisions after that one, oldest first, at most 100. If there are none, the
-	// server waits up to `wait` for one, and then answers with `[]`. `Link: rel="next"` has the `after` of the next request.
+	// **Watch.** With `after`, the answer has the revisions after that one, oldest first, at most `limit` and at most 100. If there
+	// are none, the server waits up to `wait` for one, and then answers with `[]`. `Link: rel="next"` has the `after` of the next
+	// request.
 	//
 	// With `Accept: text/event-stream` the answer is a stream of server-sent events: `event: revision`, `data:` the revision as
 	// in the list, and `id:` the revision and its commit id, which `after` and `Last-Event-ID` accept. Without `after`, the stream
-	// begins with the next revision. Every 15 seconds the server sends a comment, or an `id` without an event. It ends the stream
+	// begins with the next revision. `limit` has no effect on it. Every 15 seconds the server sends a comment, or an `id` without an event. It ends the stream
 	// after 15 minutes, at shutdown, and when the credential is no longer valid; reconnect with `Last-Event-ID`. If a stream ends
 	// for another reason than time or shutdown, the last event is `end`, with a problem as `data`.
 	//
@@ -30711,12 +30714,13 @@ func (c *ClientWithResponses) GetResourceHistoryWithResponse(ctx context.Context
 // Without `after` and an event stream: the newest revisions first. `cursor` continues where the previous page ended;
 // `Link: rel="next"` carries it.
 //
-// **Watch.** With `after`, the answer has the revisions after that one, oldest first, at most 100. If there are none, the
-// server waits up to `wait` for one, and then answers with `[]`. `Link: rel="next"` has the `after` of the next request.
+// **Watch.** With `after`, the answer has the revisions after that one, oldest first, at most `limit` and at most 100. If there
+// are none, the server waits up to `wait` for one, and then answers with `[]`. `Link: rel="next"` has the `after` of the next
+// request.
 //
 // With `Accept: text/event-stream` the answer is a stream of server-sent events: `event: revision`, `data:` the revision as
 // in the list, and `id:` the revision and its commit id, which `after` and `Last-Event-ID` accept. Without `after`, the stream
-// begins with the next revision. Every 15 seconds the server sends a comment, or an `id` without an event. It ends the stream
+// begins with the next revision. `limit` has no effect on it. Every 15 seconds the server sends a comment, or an `id` without an event. It ends the stream
 // after 15 minutes, at shutdown, and when the credential is no longer valid; reconnect with `Last-Event-ID`. If a stream ends
 // for another reason than time or shutdown, the last event is `end`, with a problem as `data`.
 //
