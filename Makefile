@@ -81,6 +81,10 @@ manifests: ## write charts/manifests: both charts without Helm, the service's as
 verify: ## check that generated code, modules, formatting and the spec are current and sound
 	scripts/verify
 
+.PHONY: lint-spec
+lint-spec: ## lint the OpenAPI document with Spectral and Redocly (needs Node.js)
+	@scripts/lint-spec
+
 .PHONY: docs
 docs: ## write the reference of the CLI (docs/cli.md), then hold README.md and docs/ against the program: links, settings, commands
 	@manual=$$(go run ./cmd/flux-resourceset-cli docs) && printf '%s\n' "$$manual" >docs/cli.md

@@ -279,6 +279,61 @@ func TestEveryOperationTakesWhatItsKindTakes(t *testing.T) {
 	}
 }
 
+// Every schema and every property says what it is, in its own description or in that of the one schema it refers to.
+func TestEverySchemaIsDescribed(t *testing.T) {
+	t.Parallel()
+	var describe func(where string, ref *openapi3.SchemaRef)
+	describe = func(where string, ref *openapi3.SchemaRef) {
+		schema := ref.Value
+		one := len(schema.AllOf) == 1 && schema.AllOf[0].Value.Description != ""
+		require.True(t, one || strings.TrimSpace(schema.Description) != "", "%s has no description", where)
+		if ref.Ref != "" {
+			return
+		}
+		for schema.Properties == nil {
+			if schema.Items != nil && schema.Items.Ref == "" {
+				schema = schema.Items.Value
+			} else if more := schema.AdditionalProperties.Schema; more != nil && more.Ref == "" {
+				schema = more.Value
+			} else {
+				return
+			}
+		}
+		for name, p := range schema.Properties {
+			describe(where+"."+name, p)
+		}
+	}
+	for name, schema := range setup(t).Components.Schemas {
+		describe(name, schema)
+	}
+}
+
+// Generators for languages in which all constants of a package share their names can read the document.
+func TestEnumNamesAreUnique(t *testing.T) {
+	t.Parallel()
+	users := map[string]string{}
+	for name, schema := range setup(t).Components.Schemas {
+		names := schema.Value.Enum
+		if more, ok := schema.Value.Extensions["x-enum-varnames"].([]any); ok {
+			require.Len(t, more, len(names), name)
+			names = more
+		}
+		for _, constant := range names {
+			key := strings.ToUpper(constant.(string))
+			require.Empty(t, users[key], "%s and %s both name a constant %s: give one of them x-enum-varnames", users[key], name, key)
+			users[key] = name
+		}
+	}
+}
+
+// Generators that read examples as they are written fail at an alias.
+func TestExamplesHaveNoAliases(t *testing.T) {
+	t.Parallel()
+	_, examples, found := strings.Cut(string(openapi.YAML), "\n  examples:\n")
+	require.True(t, found)
+	require.NotRegexp(t, `[\[ ][&*][a-z]+[\] ]`, examples)
+}
+
 // What is stored has plain fields: nothing optional that is not marked so, nothing nullable.
 func TestStoredSchemasArePlain(t *testing.T) {
 	t.Parallel()

@@ -82,6 +82,7 @@ type PlanRendering struct {
 
 // RenderedPlan The Kubernetes objects that differ. Only inputs that the change affects are rendered.
 type RenderedPlan struct {
+	// Clusters The clusters whose objects differ.
 	Clusters []RenderedCluster `json:"clusters"`
 
 	// Left How many clusters with changed inputs are not in `clusters`: because of its limit, or of the limits of a request.
@@ -97,15 +98,23 @@ type RenderedPlan struct {
 
 // Access Grants rights on some clusters and documents to some identities.
 type Access struct {
-	// ID Example: team-web
+	// ID DNS-1123 label; never changes.
+	//
+	// Example: team-web
 	ID string `json:"id"`
 
-	// Description Example: The team of the shop
-	Description string          `json:"description,omitempty"`
-	Subjects    []AccessSubject `json:"subjects"`
-	May         []Right         `json:"may"`
+	// Description What it is for.
+	//
+	// Example: The team of the shop
+	Description string `json:"description,omitempty"`
 
-	// On Limits rights. Without `kinds`, the rights are on the kinds that the other fields select: cluster, platform_component, layer.
+	// Subjects The identities that have the rights.
+	Subjects []AccessSubject `json:"subjects"`
+
+	// May The rights.
+	May []Right `json:"may"`
+
+	// On The limits of the rights; absent: none.
 	On *AccessScope `json:"on,omitempty"`
 
 	// ExpiresAt Absent: never.
@@ -118,14 +127,18 @@ type Access struct {
 	// Example: 42
 	Revision int64 `json:"revision"`
 
-	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	// CreatedAt When it was created.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	CreatedAt time.Time `json:"created_at"`
 
-	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	// UpdatedAt When it was last changed.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-// AccessCheck defines model for AccessCheck.
+// AccessCheck Whether a subject may perform operations, or has a right.
 type AccessCheck struct {
 	// Allowed The subject may perform all operations in one commit, or has the right.
 	//
@@ -171,7 +184,9 @@ type AccessCheck struct {
 	// Access Access documents that select the subject.
 	Access []GrantedAccess `json:"access"`
 
-	// Warnings Example: []
+	// Warnings What to know although it is no error.
+	//
+	// Example: []
 	Warnings []string `json:"warnings"`
 }
 
@@ -183,7 +198,9 @@ type AccessCheckRequest struct {
 	// Operations As in /batch.
 	Operations []Operation `json:"operations,omitempty"`
 
-	// Right Example: write
+	// Right The right to check.
+	//
+	// Example: write
 	Right string `json:"right,omitempty"`
 
 	// Kind With `right`: on documents of this kind.
@@ -207,21 +224,25 @@ type AccessCheckRequest struct {
 	Selector string `json:"selector,omitempty"`
 }
 
-// AccessCreate defines model for AccessCreate.
+// AccessCreate An access document to create.
 type AccessCreate struct {
 	// ID DNS-1123 subdomain; never changes.
 	//
 	// Example: team-web
 	ID string `json:"id"`
 
-	// Description Example: The team of the shop
+	// Description What it is for.
+	//
+	// Example: The team of the shop
 	Description string `json:"description,omitempty"`
 
 	// Subjects It selects an identity if one of them does.
 	Subjects []AccessSubject `json:"subjects"`
-	May      []Right         `json:"may"`
 
-	// On Limits rights. Without `kinds`, the rights are on the kinds that the other fields select: cluster, platform_component, layer.
+	// May The rights.
+	May []Right `json:"may"`
+
+	// On The limits of the rights; absent: none.
 	On *AccessScope `json:"on,omitempty"`
 
 	// ExpiresAt When the rights end; without it, never.
@@ -230,24 +251,32 @@ type AccessCreate struct {
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 }
 
-// AccessPatch defines model for AccessPatch.
+// AccessPatch Fields of an access document to change; null removes one.
 type AccessPatch struct {
 	// ID Absent, or as in the path.
 	//
 	// Example: team-web
 	ID string `json:"id,omitempty"`
 
-	// Description Example: The team of the shop
+	// Description What it is for.
+	//
+	// Example: The team of the shop
 	Description nullable.Nullable[string] `json:"description,omitempty"`
-	Subjects    []AccessSubject           `json:"subjects,omitempty"`
-	May         []Right                   `json:"may,omitempty"`
+
+	// Subjects The identities that have the rights.
+	Subjects []AccessSubject `json:"subjects,omitempty"`
+
+	// May The rights.
+	May []Right `json:"may,omitempty"`
 
 	// On Fields of `on`, each replaced; null removes one, or all limits.
 	//
 	// Example: {"selector":"team=web"}
 	On nullable.Nullable[map[string]interface{}] `json:"on,omitempty"`
 
-	// ExpiresAt Example: 2027-01-01T00:00:00Z
+	// ExpiresAt When the rights end; absent: never.
+	//
+	// Example: 2027-01-01T00:00:00Z
 	ExpiresAt nullable.Nullable[time.Time] `json:"expires_at,omitempty"`
 }
 
@@ -309,28 +338,41 @@ type Annotations map[string]string
 
 // AssignmentSettings Settings of one assignment. Absent ones stay, null clears an override.
 type AssignmentSettings struct {
-	// ComponentPath Example: podinfo
+	// ComponentPath Overrides the catalog's component_path.
+	//
+	// Example: podinfo
 	ComponentPath nullable.Nullable[string] `json:"component_path,omitempty"`
 
-	// ComponentVersion Example: 6.9.0
+	// ComponentVersion Overrides the catalog's component_version.
+	//
+	// Example: 6.9.0
 	ComponentVersion nullable.Nullable[string] `json:"component_version,omitempty"`
 
-	// Enabled Example: true
-	Enabled *bool                               `json:"enabled,omitempty"`
-	Images  nullable.Nullable[[]ComponentImage] `json:"images,omitempty"`
+	// Enabled false: Flux removes the component, the assignment stays.
+	//
+	// Example: true
+	Enabled *bool `json:"enabled,omitempty"`
+
+	// Images Images to replace in the rendered manifests, by name.
+	Images nullable.Nullable[[]ComponentImage] `json:"images,omitempty"`
 
 	// OCIDigest The artifact, sha256: and 64 hex digits; Flux installs it regardless of the tag. It and the tag or version are one setting: a write of those alone removes it.
 	//
 	// Example: sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945
 	OCIDigest nullable.Nullable[string] `json:"oci_digest,omitempty"`
 
-	// OCITag Example: v1.0.0-1
-	OCITag     nullable.Nullable[string]            `json:"oci_tag,omitempty"`
+	// OCITag Overrides the catalog's oci_tag.
+	//
+	// Example: v1.0.0-1
+	OCITag nullable.Nullable[string] `json:"oci_tag,omitempty"`
+
+	// ValuesFrom Helm values from objects on the cluster, after the catalog's and before patches.
 	ValuesFrom nullable.Nullable[[]ValuesReference] `json:"values_from,omitempty"`
 }
 
-// BatchRequest defines model for BatchRequest.
+// BatchRequest Operations that are applied in one revision, or not at all.
 type BatchRequest struct {
+	// Operations The operations, which are applied in this order.
 	Operations []Operation `json:"operations"`
 
 	// Reason Why; X-Change-Reason is used when absent.
@@ -338,11 +380,13 @@ type BatchRequest struct {
 	// Example: CHG-1234: podinfo 6.9.0 in dev
 	Reason string `json:"reason,omitempty"`
 
-	// PlanHash Example: 9f2c1e
+	// PlanHash The `plan_hash` of a plan: apply only while the effect is still that one (412 otherwise).
+	//
+	// Example: 9f2c1e
 	PlanHash string `json:"plan_hash,omitempty"`
 }
 
-// BatchResult defines model for BatchResult.
+// BatchResult The result of a batch.
 type BatchResult struct {
 	// Revision Of the commit; unchanged when no document changed, and with dry_run.
 	//
@@ -358,18 +402,22 @@ type BatchResult struct {
 	// PlanHash Of the effect, when it was requested or computed.
 	//
 	// Example: 9f2c1e
-	PlanHash string   `json:"plan_hash"`
+	PlanHash string `json:"plan_hash"`
+
+	// Warnings What to know although it is no error.
 	Warnings []string `json:"warnings"`
 }
 
-// ChangeRef defines model for ChangeRef.
+// ChangeRef A document that a change touches.
 type ChangeRef struct {
 	// Kind cluster, platform_component, namespace, rolebinding, layer, resource_type, or resource/TYPE.
 	//
 	// Example: cluster
 	Kind string `json:"kind"`
 
-	// ID Example: demo-cluster-01
+	// ID Id of the document.
+	//
+	// Example: demo-cluster-01
 	ID string `json:"id"`
 
 	// Action create, update or delete.
@@ -380,24 +428,38 @@ type ChangeRef struct {
 
 // CheckedOperation The result for one operation, with the fields of AccessCheck.
 type CheckedOperation struct {
-	// Op Example: patch
+	// Op The operation.
+	//
+	// Example: patch
 	Op string `json:"op"`
 
-	// Allowed Example: false
+	// Allowed The subject may perform the operation.
+	//
+	// Example: false
 	Allowed bool `json:"allowed"`
 
-	// PermittedBy Example: ["team-web"]
+	// PermittedBy Access documents that each permit the operation.
+	//
+	// Example: ["team-web"]
 	PermittedBy []string `json:"permitted_by"`
 
-	// Code Example: out_of_scope
+	// Code Reason of a refusal; empty if it is allowed.
+	//
+	// Example: out_of_scope
 	Code string `json:"code"`
 
-	// Reason Example: no access document of the subject permits this change of cluster "demo-cluster-01"
+	// Reason The reason as text.
+	//
+	// Example: no access document of the subject permits this change of cluster "demo-cluster-01"
 	Reason string `json:"reason"`
 
-	// MissingRight Example: write
-	MissingRight string         `json:"missing_right"`
-	Errors       []FieldProblem `json:"errors"`
+	// MissingRight The right that would suffice; empty if there is no such right.
+	//
+	// Example: write
+	MissingRight string `json:"missing_right"`
+
+	// Errors Documents and clusters outside the limits, or the problems of the operation.
+	Errors []FieldProblem `json:"errors"`
 }
 
 // CheckedSubject One identity: a managed token by its name, or an issuer with the groups and claims of an ID token.
@@ -417,7 +479,9 @@ type CheckedSubject struct {
 	// Example: 00u1a2b3c4
 	Sub string `json:"sub,omitempty"`
 
-	// Groups Example: ["team-web"]
+	// Groups Claim `groups`.
+	//
+	// Example: ["team-web"]
 	Groups []string `json:"groups,omitempty"`
 
 	// Claims Other claims, each with one value.
@@ -448,22 +512,22 @@ type Cluster struct {
 	// Example: dev
 	Environment string `json:"environment"`
 
-	// Labels Kubernetes labels, at most 64.
-	//
-	// Example: {"region":"eu","team":"platform"}
+	// Labels Labels, which selectors match.
 	Labels Labels `json:"labels"`
 
 	// PlatformComponents In the order they are served.
 	PlatformComponents []ComponentAssignment `json:"platform_components"`
-	Namespaces         []NamespaceRef        `json:"namespaces"`
-	Rolebindings       []RoleBindingRef      `json:"rolebindings"`
 
-	// Excludes Entries of its layers that the cluster excludes, by list: ids. A component is disabled in its own list instead.
+	// Namespaces Its namespaces, in the order in which they are served.
+	Namespaces []NamespaceRef `json:"namespaces"`
+
+	// Rolebindings Its role bindings, in the order in which they are served.
+	Rolebindings []RoleBindingRef `json:"rolebindings"`
+
+	// Excludes Entries of its layers that the cluster does not get.
 	Excludes *Excludes `json:"excludes,omitempty"`
 
 	// Patches Values by component id and Helm value path.
-	//
-	// Example: {"podinfo":{"replicaCount":"2","ui.color":"#2f855a"}}
 	Patches Patches `json:"patches"`
 
 	// Resources Assigned resources by type, in the order in which they are served; absent when there is none.
@@ -476,7 +540,7 @@ type Cluster struct {
 	// Example: false
 	DeletionProtection bool `json:"deletion_protection"`
 
-	// Pinned Why and how long a cluster is pinned.
+	// Pinned Present: the cluster is served the inputs from before the change that set it, whatever changes. Reverts and restores leave it as it is.
 	Pinned *ClusterPin `json:"pinned,omitempty"`
 
 	// NodeCount For your information only.
@@ -499,10 +563,14 @@ type Cluster struct {
 	// Example: 42
 	Revision int64 `json:"revision"`
 
-	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	// CreatedAt When it was created.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	CreatedAt time.Time `json:"created_at"`
 
-	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	// UpdatedAt When it was last changed.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt time.Time `json:"updated_at"`
 
 	// DeletedAt When the cluster was decommissioned; absent for a live one.
@@ -555,8 +623,12 @@ type ClusterCreate struct {
 
 	// PlatformComponents In the order they are served.
 	PlatformComponents nullable.Nullable[[]ComponentAssignmentInput] `json:"platform_components,omitempty"`
-	Namespaces         nullable.Nullable[[]NamespaceRef]             `json:"namespaces,omitempty"`
-	Rolebindings       nullable.Nullable[[]RoleBindingRef]           `json:"rolebindings,omitempty"`
+
+	// Namespaces Its namespaces, in the order in which they are served.
+	Namespaces nullable.Nullable[[]NamespaceRef] `json:"namespaces,omitempty"`
+
+	// Rolebindings Its role bindings, in the order in which they are served.
+	Rolebindings nullable.Nullable[[]RoleBindingRef] `json:"rolebindings,omitempty"`
 
 	// Excludes Entries of its layers that the cluster excludes, by list: ids. A component is disabled in its own list instead.
 	//
@@ -599,22 +671,34 @@ type ClusterCreate struct {
 	// Example: 42
 	Revision nullable.Nullable[int64] `json:"revision,omitempty"`
 
-	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	// CreatedAt Read-only; ignored.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	CreatedAt nullable.Nullable[time.Time] `json:"created_at,omitempty"`
 
-	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	// UpdatedAt Read-only; ignored.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
 
-	// DeletedAt Example: 2026-01-02T03:04:05.678901Z
+	// DeletedAt Read-only; ignored.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	DeletedAt nullable.Nullable[time.Time] `json:"deleted_at,omitempty"`
 
-	// PatchOwners Example: {"podinfo":{"ci":["image.tag"]}}
+	// PatchOwners Read-only; ignored.
+	//
+	// Example: {"podinfo":{"ci":["image.tag"]}}
 	PatchOwners nullable.Nullable[map[string]interface{}] `json:"patch_owners,omitempty"`
 
-	// ReconcileRequestedAt Example: 2026-01-02T03:04:05.678901Z
+	// ReconcileRequestedAt Read-only; ignored.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	ReconcileRequestedAt nullable.Nullable[string] `json:"reconcile_requested_at,omitempty"`
 
-	// Layers Example: ["prod-eu"]
+	// Layers Read-only; ignored.
+	//
+	// Example: ["prod-eu"]
 	Layers nullable.Nullable[[]string] `json:"layers,omitempty"`
 }
 
@@ -647,14 +731,20 @@ type ClusterPatch struct {
 
 	// PlatformComponents In the order they are served.
 	PlatformComponents nullable.Nullable[[]ComponentAssignmentInput] `json:"platform_components,omitempty"`
-	Namespaces         nullable.Nullable[[]NamespaceRef]             `json:"namespaces,omitempty"`
-	Rolebindings       nullable.Nullable[[]RoleBindingRef]           `json:"rolebindings,omitempty"`
+
+	// Namespaces Its namespaces, in the order in which they are served.
+	Namespaces nullable.Nullable[[]NamespaceRef] `json:"namespaces,omitempty"`
+
+	// Rolebindings Its role bindings, in the order in which they are served.
+	Rolebindings nullable.Nullable[[]RoleBindingRef] `json:"rolebindings,omitempty"`
 
 	// Excludes Entries of its layers that the cluster excludes, by list: ids. A component is disabled in its own list instead.
 	//
 	// Example: {"namespaces":["podinfo"]}
 	Excludes nullable.Nullable[map[string]any] `json:"excludes,omitempty"`
-	Patches  nullable.Nullable[MergePatches]   `json:"patches,omitempty"`
+
+	// Patches Values by component id and Helm value path; null removes one.
+	Patches nullable.Nullable[MergePatches] `json:"patches,omitempty"`
 
 	// Resources Assigned resources by type; null removes all of a type.
 	//
@@ -691,28 +781,42 @@ type ClusterPatch struct {
 	// Example: 42
 	Revision nullable.Nullable[int64] `json:"revision,omitempty"`
 
-	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	// CreatedAt Read-only; ignored.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	CreatedAt nullable.Nullable[time.Time] `json:"created_at,omitempty"`
 
-	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	// UpdatedAt Read-only; ignored.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
 
-	// DeletedAt Example: 2026-01-02T03:04:05.678901Z
+	// DeletedAt Read-only; ignored.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	DeletedAt nullable.Nullable[time.Time] `json:"deleted_at,omitempty"`
 
-	// PatchOwners Example: {"podinfo":{"ci":["image.tag"]}}
+	// PatchOwners Read-only; ignored.
+	//
+	// Example: {"podinfo":{"ci":["image.tag"]}}
 	PatchOwners nullable.Nullable[map[string]interface{}] `json:"patch_owners,omitempty"`
 
-	// ReconcileRequestedAt Example: 2026-01-02T03:04:05.678901Z
+	// ReconcileRequestedAt Read-only; ignored.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	ReconcileRequestedAt nullable.Nullable[string] `json:"reconcile_requested_at,omitempty"`
 
-	// Layers Example: ["prod-eu"]
+	// Layers Read-only; ignored.
+	//
+	// Example: ["prod-eu"]
 	Layers nullable.Nullable[[]string] `json:"layers,omitempty"`
 }
 
 // ClusterPin Why and how long a cluster is pinned.
 type ClusterPin struct {
-	// Reason Example: INC-7: do not touch
+	// Reason Why it is pinned.
+	//
+	// Example: INC-7: do not touch
 	Reason string `json:"reason"`
 
 	// Until The server unpins the cluster within 10 seconds after it, unless that would remove more than is possible without a plan, or anything from a protected cluster or environment. Absent: a change ends it.
@@ -721,15 +825,21 @@ type ClusterPin struct {
 	Until *time.Time `json:"until,omitempty"`
 }
 
-// ClusterStatus defines model for ClusterStatus.
+// ClusterStatus The status of a cluster and of its inputs.
 type ClusterStatus struct {
-	// ID Example: demo-cluster-01
+	// ID Id of the cluster.
+	//
+	// Example: demo-cluster-01
 	ID string `json:"id"`
 
-	// ClusterDNS Example: demo-cluster-01.k8s.example.com
+	// ClusterDNS DNS name of the cluster.
+	//
+	// Example: demo-cluster-01.k8s.example.com
 	ClusterDNS string `json:"cluster_dns"`
 
-	// Environment Example: dev
+	// Environment Environment of the cluster.
+	//
+	// Example: dev
 	Environment string `json:"environment"`
 
 	// State The worst of its inputs (confirmed, delivered, progressing, behind, unknown, failed), silent when it has missed three of its own intervals, or never when it has never polled.
@@ -757,11 +867,13 @@ type ClusterStatus struct {
 	// Example: 60
 	IntervalSeconds float32 `json:"interval_seconds"`
 
-	// Counts How many there are in each state. States that nothing is in are left out.
-	//
-	// Example: {"confirmed":11,"failed":1}
-	Counts StatusCounts  `json:"counts"`
-	Lists  []ListStatus  `json:"lists"`
+	// Counts Number of its inputs in each state.
+	Counts StatusCounts `json:"counts"`
+
+	// Lists Each list that the cluster polls.
+	Lists []ListStatus `json:"lists"`
+
+	// Inputs Each input of these lists.
 	Inputs []InputStatus `json:"inputs"`
 
 	// Events The last words about objects that are no input's, the newest first.
@@ -788,15 +900,21 @@ type ClusterStatus struct {
 	TokenCreatedAt *time.Time `json:"token_created_at,omitempty"`
 }
 
-// ClusterSummary defines model for ClusterSummary.
+// ClusterSummary The status of one cluster in a list.
 type ClusterSummary struct {
-	// ID Example: demo-cluster-01
+	// ID Id of the cluster.
+	//
+	// Example: demo-cluster-01
 	ID string `json:"id"`
 
-	// Environment Example: dev
+	// Environment Environment of the cluster.
+	//
+	// Example: dev
 	Environment string `json:"environment"`
 
-	// State Example: failed
+	// State As in the status of the cluster.
+	//
+	// Example: failed
 	State string `json:"state"`
 
 	// SeenAt When it last polled; absent: never.
@@ -804,9 +922,7 @@ type ClusterSummary struct {
 	// Example: 2026-01-02T03:04:05.678901Z
 	SeenAt *time.Time `json:"seen_at,omitempty"`
 
-	// Counts How many there are in each state. States that nothing is in are left out.
-	//
-	// Example: {"confirmed":11,"failed":1}
+	// Counts Number of its inputs in each state.
 	Counts StatusCounts `json:"counts"`
 
 	// Agent User-Agent of its polls; absent: it has never polled.
@@ -862,8 +978,12 @@ type ClusterUpdate struct {
 
 	// PlatformComponents In the order they are served.
 	PlatformComponents nullable.Nullable[[]ComponentAssignmentInput] `json:"platform_components,omitempty"`
-	Namespaces         nullable.Nullable[[]NamespaceRef]             `json:"namespaces,omitempty"`
-	Rolebindings       nullable.Nullable[[]RoleBindingRef]           `json:"rolebindings,omitempty"`
+
+	// Namespaces Its namespaces, in the order in which they are served.
+	Namespaces nullable.Nullable[[]NamespaceRef] `json:"namespaces,omitempty"`
+
+	// Rolebindings Its role bindings, in the order in which they are served.
+	Rolebindings nullable.Nullable[[]RoleBindingRef] `json:"rolebindings,omitempty"`
 
 	// Excludes Entries of its layers that the cluster excludes, by list: ids. A component is disabled in its own list instead.
 	//
@@ -908,22 +1028,34 @@ type ClusterUpdate struct {
 	// Example: 42
 	Revision nullable.Nullable[int64] `json:"revision,omitempty"`
 
-	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	// CreatedAt Read-only; ignored.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	CreatedAt nullable.Nullable[time.Time] `json:"created_at,omitempty"`
 
-	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	// UpdatedAt Read-only; ignored.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
 
-	// DeletedAt Example: 2026-01-02T03:04:05.678901Z
+	// DeletedAt Read-only; ignored.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	DeletedAt nullable.Nullable[time.Time] `json:"deleted_at,omitempty"`
 
-	// PatchOwners Example: {"podinfo":{"ci":["image.tag"]}}
+	// PatchOwners Read-only; ignored.
+	//
+	// Example: {"podinfo":{"ci":["image.tag"]}}
 	PatchOwners nullable.Nullable[map[string]interface{}] `json:"patch_owners,omitempty"`
 
-	// ReconcileRequestedAt Example: 2026-01-02T03:04:05.678901Z
+	// ReconcileRequestedAt Read-only; ignored.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	ReconcileRequestedAt nullable.Nullable[string] `json:"reconcile_requested_at,omitempty"`
 
-	// Layers Example: ["prod-eu"]
+	// Layers Read-only; ignored.
+	//
+	// Example: ["prod-eu"]
 	Layers nullable.Nullable[[]string] `json:"layers,omitempty"`
 }
 
@@ -968,10 +1100,14 @@ type ComponentAssignment struct {
 
 // ComponentAssignmentInput A catalog entry to assign to a cluster. An override that is absent, null or empty means the catalog's value.
 type ComponentAssignmentInput struct {
-	// ID Example: podinfo
+	// ID Id of the catalog entry.
+	//
+	// Example: podinfo
 	ID string `json:"id"`
 
-	// Enabled Example: true
+	// Enabled false: Flux removes the component, the assignment stays. Default: true.
+	//
+	// Example: true
 	Enabled *bool `json:"enabled,omitempty"`
 
 	// OCIDigest The artifact, sha256: and 64 hex digits; Flux installs it regardless of the tag. It and the tag or version are one setting: a write of those alone removes it.
@@ -979,16 +1115,26 @@ type ComponentAssignmentInput struct {
 	// Example: sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945
 	OCIDigest nullable.Nullable[string] `json:"oci_digest,omitempty"`
 
-	// OCITag Example: v1.0.0-1
+	// OCITag Overrides the catalog's oci_tag.
+	//
+	// Example: v1.0.0-1
 	OCITag nullable.Nullable[string] `json:"oci_tag,omitempty"`
 
-	// ComponentPath Example: podinfo
+	// ComponentPath Overrides the catalog's component_path.
+	//
+	// Example: podinfo
 	ComponentPath nullable.Nullable[string] `json:"component_path,omitempty"`
 
-	// ComponentVersion Example: 6.9.0
-	ComponentVersion nullable.Nullable[string]            `json:"component_version,omitempty"`
-	Images           nullable.Nullable[[]ComponentImage]  `json:"images,omitempty"`
-	ValuesFrom       nullable.Nullable[[]ValuesReference] `json:"values_from,omitempty"`
+	// ComponentVersion Overrides the catalog's component_version.
+	//
+	// Example: 6.9.0
+	ComponentVersion nullable.Nullable[string] `json:"component_version,omitempty"`
+
+	// Images Images to replace in the rendered manifests, by name.
+	Images nullable.Nullable[[]ComponentImage] `json:"images,omitempty"`
+
+	// ValuesFrom Helm values from objects on the cluster, after the catalog's and before patches.
+	ValuesFrom nullable.Nullable[[]ValuesReference] `json:"values_from,omitempty"`
 }
 
 // ComponentImage An image in the rendered manifests of a component, and its replacement, as in Kustomize: HelmRelease `postRenderers`, Kustomization `images`.
@@ -1003,7 +1149,9 @@ type ComponentImage struct {
 	// Example: registry.example.com/podinfo
 	NewName string `json:"new_name,omitempty"`
 
-	// NewTag Example: latest
+	// NewTag Another tag.
+	//
+	// Example: latest
 	NewTag string `json:"new_tag,omitempty"`
 
 	// Digest sha256: and 64 hex digits.
@@ -1012,7 +1160,7 @@ type ComponentImage struct {
 	Digest string `json:"digest,omitempty"`
 }
 
-// ComponentMatrix defines model for ComponentMatrix.
+// ComponentMatrix The versions of each component, by the values of a label.
 type ComponentMatrix struct {
 	// Complete false: this process has not yet read the observations of the others.
 	//
@@ -1030,8 +1178,10 @@ type ComponentMatrix struct {
 	// OtherValues Number of values that are not listed; their clusters are in no column.
 	//
 	// Example: 0
-	OtherValues int         `json:"other_values,omitempty"`
-	Rows        []MatrixRow `json:"rows"`
+	OtherValues int `json:"other_values,omitempty"`
+
+	// Rows One for each component.
+	Rows []MatrixRow `json:"rows"`
 
 	// LabelKeys The first 50 label keys of these clusters, sorted.
 	//
@@ -1039,9 +1189,11 @@ type ComponentMatrix struct {
 	LabelKeys []string `json:"label_keys"`
 }
 
-// ComponentStatus defines model for ComponentStatus.
+// ComponentStatus The status of a component on the clusters that have it.
 type ComponentStatus struct {
-	// ID Example: podinfo
+	// ID Id of the component.
+	//
+	// Example: podinfo
 	ID string `json:"id"`
 
 	// Complete false: this process has not yet read the observations of the others.
@@ -1054,10 +1206,10 @@ type ComponentStatus struct {
 	// Example: 12
 	Clusters int `json:"clusters"`
 
-	// Counts How many there are in each state. States that nothing is in are left out.
-	//
-	// Example: {"confirmed":11,"failed":1}
-	Counts   StatusCounts    `json:"counts"`
+	// Counts Number of clusters by the state of the component.
+	Counts StatusCounts `json:"counts"`
+
+	// Versions One entry for each version, the most frequent first.
 	Versions []VersionStatus `json:"versions"`
 }
 
@@ -1066,9 +1218,11 @@ type ComponentStatus struct {
 // Example: helm
 type ComponentType = string
 
-// ComponentUsage defines model for ComponentUsage.
+// ComponentUsage The clusters that have a component, by its settings.
 type ComponentUsage struct {
-	// ID Example: podinfo
+	// ID Id of the component.
+	//
+	// Example: podinfo
 	ID string `json:"id"`
 
 	// Clusters How many clusters are assigned it.
@@ -1079,25 +1233,37 @@ type ComponentUsage struct {
 	// Disabled On how many of them it is disabled.
 	//
 	// Example: 3
-	Disabled int                `json:"disabled"`
+	Disabled int `json:"disabled"`
+
+	// Variants One entry for each combination of settings, the most frequent first.
 	Variants []ComponentVariant `json:"variants"`
 }
 
 // ComponentVariant What some clusters run of a component.
 type ComponentVariant struct {
-	// ComponentVersion Example: 6.9.0
+	// ComponentVersion The effective version.
+	//
+	// Example: 6.9.0
 	ComponentVersion string `json:"component_version"`
 
-	// OCITag Example: latest
+	// OCITag The effective tag.
+	//
+	// Example: latest
 	OCITag string `json:"oci_tag"`
 
-	// ComponentPath Example: podinfo
+	// ComponentPath The effective chart name or path.
+	//
+	// Example: podinfo
 	ComponentPath string `json:"component_path"`
 
-	// Clusters Example: 400
+	// Clusters Number of clusters.
+	//
+	// Example: 400
 	Clusters int `json:"clusters"`
 
-	// Disabled Example: 0
+	// Disabled On how many of them it is disabled.
+	//
+	// Example: 0
 	Disabled int `json:"disabled"`
 
 	// Overriding How many of them have an override, of a layer or their own, so that not all changes of the catalog reach them.
@@ -1123,7 +1289,9 @@ type ComponentVariant struct {
 
 // ComponentVersions What is known of the versions of a component and its images, and what its policies make of it.
 type ComponentVersions struct {
-	// ID Example: podinfo
+	// ID Id of the component.
+	//
+	// Example: podinfo
 	ID string `json:"id"`
 
 	// Sources First that of the component itself, then one for each image policy.
@@ -1151,12 +1319,16 @@ type ComponentVersions struct {
 // Example: delete
 type DeletionPolicy = string
 
-// DocumentRef defines model for DocumentRef.
+// DocumentRef A reference to a document.
 type DocumentRef struct {
-	// Kind Example: cluster
+	// Kind Kind of the document.
+	//
+	// Example: cluster
 	Kind string `json:"kind"`
 
-	// ID Example: demo-cluster-01
+	// ID Id of the document.
+	//
+	// Example: demo-cluster-01
 	ID string `json:"id"`
 
 	// Type With kind `resource`: its resource type.
@@ -1165,7 +1337,7 @@ type DocumentRef struct {
 	Type string `json:"type,omitempty"`
 }
 
-// EffectGroup defines model for EffectGroup.
+// EffectGroup Clusters with the same effect.
 type EffectGroup struct {
 	// Clusters The clusters this happens to.
 	Clusters []string `json:"clusters"`
@@ -1181,7 +1353,9 @@ type EffectGroup struct {
 
 // EndedSessions Ended sessions.
 type EndedSessions struct {
-	// Issuer Example: corp
+	// Issuer Name of the issuer whose sessions ended.
+	//
+	// Example: corp
 	Issuer string `json:"issuer"`
 
 	// Sub Empty: all people of the issuer.
@@ -1195,11 +1369,13 @@ type EndedSessions struct {
 	NotBefore time.Time `json:"not_before"`
 }
 
-// EndpointEffect defines model for EndpointEffect.
+// EndpointEffect The effect of a change on one list of a cluster.
 type EndpointEffect struct {
 	// Added Whole inputs, without their cluster block.
-	Added   []json.RawMessage `json:"added"`
-	Changed []InputChange     `json:"changed"`
+	Added []json.RawMessage `json:"added"`
+
+	// Changed Inputs with other fields.
+	Changed []InputChange `json:"changed"`
 
 	// Removed Ids.
 	Removed []string `json:"removed"`
@@ -1212,10 +1388,14 @@ type EndpointEffect struct {
 
 // Excludes Entries of its layers that the cluster excludes, by list: ids. A component is disabled in its own list instead.
 type Excludes struct {
-	// Namespaces Example: ["podinfo"]
+	// Namespaces Ids of namespaces.
+	//
+	// Example: ["podinfo"]
 	Namespaces []string `json:"namespaces,omitempty"`
 
-	// Rolebindings Example: ["dev-readers"]
+	// Rolebindings Ids of role bindings.
+	//
+	// Example: ["dev-readers"]
 	Rolebindings []string `json:"rolebindings,omitempty"`
 
 	// Resources By resource type.
@@ -1224,15 +1404,19 @@ type Excludes struct {
 	Resources map[string][]string `json:"resources,omitempty"`
 }
 
-// ExplainedInput defines model for ExplainedInput.
+// ExplainedInput The values of one input.
 type ExplainedInput struct {
 	// List As it is polled.
 	//
 	// Example: platform-components
 	List string `json:"list"`
 
-	// ID Example: podinfo
-	ID     string           `json:"id"`
+	// ID Id of the input.
+	//
+	// Example: podinfo
+	ID string `json:"id"`
+
+	// Values Its values, by pointer.
 	Values []ExplainedValue `json:"values"`
 
 	// Input The input as it is served, without its receipt. Absent with `pointer`.
@@ -1241,7 +1425,7 @@ type ExplainedInput struct {
 	Input json.RawMessage `json:"input,omitempty"`
 }
 
-// ExplainedValue defines model for ExplainedValue.
+// ExplainedValue A served value, the document that sets it, and what it overrides.
 type ExplainedValue struct {
 	// Pointer Where in the input (RFC 6901).
 	//
@@ -1253,7 +1437,7 @@ type ExplainedValue struct {
 	// Example: 3
 	Value nullable.Nullable[json.RawMessage] `json:"value"`
 
-	// SaidBy A document that sets a value, and the location in it.
+	// SaidBy The document that sets the value.
 	SaidBy ValueSource `json:"said_by"`
 
 	// InsteadOf The overridden values, the highest first.
@@ -1262,13 +1446,17 @@ type ExplainedValue struct {
 
 // Explanation Every value that a cluster is served, and the document that sets it.
 type Explanation struct {
-	// Cluster Example: demo-cluster-01
+	// Cluster Id of the cluster.
+	//
+	// Example: demo-cluster-01
 	Cluster string `json:"cluster"`
 
 	// Layers The layers that match it, by rising priority.
 	//
 	// Example: ["prod-eu"]
-	Layers []string         `json:"layers"`
+	Layers []string `json:"layers"`
+
+	// Inputs The inputs of the cluster, or the one that was requested.
 	Inputs []ExplainedInput `json:"inputs"`
 
 	// Pinned The cluster is pinned: pointers are those of the documents as the pin keeps them, and revisions are that of the pin.
@@ -1277,9 +1465,11 @@ type Explanation struct {
 	Pinned bool `json:"pinned,omitempty"`
 }
 
-// FacetValue defines model for FacetValue.
+// FacetValue A value of a property, and its clusters.
 type FacetValue struct {
-	// Value Example: prod
+	// Value A value of the property.
+	//
+	// Example: prod
 	Value string `json:"value"`
 
 	// OCITag Of a version.
@@ -1287,19 +1477,27 @@ type FacetValue struct {
 	// Example: latest
 	OCITag string `json:"oci_tag,omitempty"`
 
-	// Clusters Example: 12
+	// Clusters Number of clusters with the value.
+	//
+	// Example: 12
 	Clusters int `json:"clusters"`
 }
 
 // Failure A failure event of a cluster. The text is untrusted; show it as text.
 type Failure struct {
-	// Severity Example: error
+	// Severity Severity of the event.
+	//
+	// Example: error
 	Severity string `json:"severity"`
 
-	// Reason Example: UpgradeFailed
+	// Reason Reason of the event, such as UpgradeFailed.
+	//
+	// Example: UpgradeFailed
 	Reason string `json:"reason"`
 
-	// Message Example: Helm upgrade failed for release podinfo/podinfo
+	// Message Text of the event.
+	//
+	// Example: Helm upgrade failed for release podinfo/podinfo
 	Message string `json:"message"`
 
 	// Object Kind, namespace and name.
@@ -1312,7 +1510,9 @@ type Failure struct {
 	// Example: 6.9.0
 	Revision string `json:"revision"`
 
-	// At Example: 2026-01-02T03:04:05.678901Z
+	// At Time of the event.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	At time.Time `json:"at"`
 
 	// List With `id`, the input that failed. Absent when the failure is about another object.
@@ -1320,7 +1520,9 @@ type Failure struct {
 	// Example: platform-components
 	List string `json:"list,omitempty"`
 
-	// ID Example: podinfo
+	// ID With `list`, the input that failed.
+	//
+	// Example: podinfo
 	ID string `json:"id,omitempty"`
 }
 
@@ -1347,7 +1549,9 @@ type FailureCause struct {
 	// Example: platform-components
 	List string `json:"list,omitempty"`
 
-	// Input Example: podinfo
+	// Input With `list`, the id of the input that failed.
+	//
+	// Example: podinfo
 	Input string `json:"input,omitempty"`
 
 	// ComponentVersion For a component: the desired version.
@@ -1355,7 +1559,9 @@ type FailureCause struct {
 	// Example: 6.9.0
 	ComponentVersion string `json:"component_version,omitempty"`
 
-	// OCITag Example: latest
+	// OCITag For a component: the desired tag.
+	//
+	// Example: latest
 	OCITag string `json:"oci_tag,omitempty"`
 
 	// Clusters Number of clusters.
@@ -1388,13 +1594,17 @@ type FailureCause struct {
 	// Example: 42
 	Revision int64 `json:"revision,omitempty"`
 
-	// RevisionAt Example: 2026-01-02T03:04:05.678901Z
+	// RevisionAt Time of `revision`.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	RevisionAt *time.Time `json:"revision_at,omitempty"`
 
 	// Example The failure of the cluster that failed first, with its whole message.
 	Example *Failure `json:"example,omitempty"`
 
-	// ExampleCluster Example: demo-cluster-01
+	// ExampleCluster The cluster of `example`.
+	//
+	// Example: demo-cluster-01
 	ExampleCluster string `json:"example_cluster,omitempty"`
 
 	// OtherCauses For the group `other`: number of causes.
@@ -1403,7 +1613,7 @@ type FailureCause struct {
 	OtherCauses int `json:"other_causes,omitempty"`
 }
 
-// FieldChange defines model for FieldChange.
+// FieldChange A field of an input before and after a change.
 type FieldChange struct {
 	// Pointer JSON pointer into the input.
 	//
@@ -1421,14 +1631,16 @@ type FieldChange struct {
 	After nullable.Nullable[json.RawMessage] `json:"after,omitempty"`
 }
 
-// FieldProblem defines model for FieldProblem.
+// FieldProblem One problem of a request.
 type FieldProblem struct {
 	// Pointer JSON pointer (RFC 6901) into the request body; empty for the body as a whole.
 	//
 	// Example: /platform_components/0/id
 	Pointer string `json:"pointer"`
 
-	// Detail Example: there is no platform component "grafna"
+	// Detail What is wrong.
+	//
+	// Example: there is no platform component "grafna"
 	Detail string `json:"detail"`
 
 	// Kind `frozen` and `pinned`: `cluster`. `out_of_scope`: the kind of a document or cluster outside the caller's rights. `revert_conflict`: the kind of the document that was changed again; the pointer is that of the operation, and in it that of the field, with entries of lists named by their ids.
@@ -1442,15 +1654,21 @@ type FieldProblem struct {
 	ID string `json:"id,omitempty"`
 }
 
-// FleetLimit defines model for FleetLimit.
+// FleetLimit A limit of the fleet, and its use.
 type FleetLimit struct {
-	// Name Example: layers
+	// Name Name of the limit.
+	//
+	// Example: layers
 	Name string `json:"name"`
 
-	// Used Example: 12
+	// Used How much is in use.
+	//
+	// Example: 12
 	Used int `json:"used"`
 
-	// Max Example: 200
+	// Max The largest allowed value.
+	//
+	// Example: 200
 	Max int `json:"max"`
 
 	// Share How much the documents within one access document with limits may use; absent: there is no such share.
@@ -1464,7 +1682,7 @@ type FleetLimit struct {
 	Reserved int `json:"reserved,omitempty"`
 }
 
-// FleetStatus defines model for FleetStatus.
+// FleetStatus The status of clusters, summarized and by cluster.
 type FleetStatus struct {
 	// Complete false: this process has not yet read the observations of the others.
 	//
@@ -1476,10 +1694,10 @@ type FleetStatus struct {
 	// Example: 12
 	Total int `json:"total"`
 
-	// Counts How many there are in each state. States that nothing is in are left out.
-	//
-	// Example: {"confirmed":11,"failed":1}
-	Counts   StatusCounts     `json:"counts"`
+	// Counts Number of clusters in each state.
+	Counts StatusCounts `json:"counts"`
+
+	// Clusters The clusters of this page.
 	Clusters []ClusterSummary `json:"clusters"`
 
 	// AllSilentSince When the last of these clusters polled, if all that have ever polled, two or more, are silent: the cause is likely the address of this service. Absent otherwise.
@@ -1507,15 +1725,21 @@ type FleetStatus struct {
 	Limits []FleetLimit `json:"limits,omitempty"`
 }
 
-// FluxCluster defines model for FluxCluster.
+// FluxCluster The cluster of an input.
 type FluxCluster struct {
-	// Name Example: demo-cluster-01
+	// Name `cluster_name` of the cluster.
+	//
+	// Example: demo-cluster-01
 	Name string `json:"name"`
 
-	// DNS Example: demo-cluster-01.k8s.example.com
+	// DNS `cluster_dns` of the cluster.
+	//
+	// Example: demo-cluster-01.k8s.example.com
 	DNS string `json:"dns"`
 
-	// Environment Example: dev
+	// Environment Environment of the cluster.
+	//
+	// Example: dev
 	Environment string `json:"environment"`
 
 	// ReconcileRequestedAt When a reconciliation was last requested; absent: never. Templates write it to annotation `reconcile.fluxcd.io/requestedAt`.
@@ -1524,52 +1748,66 @@ type FluxCluster struct {
 	ReconcileRequestedAt string `json:"reconcile_requested_at,omitempty"`
 }
 
-// FluxClusterEntry defines model for FluxClusterEntry.
+// FluxClusterEntry A cluster of the fleet in the list of clusters that Flux polls.
 type FluxClusterEntry struct {
-	// ID Example: demo-cluster-01
+	// ID Id of the cluster.
+	//
+	// Example: demo-cluster-01
 	ID string `json:"id"`
 
-	// ClusterName Example: demo-cluster-01
+	// ClusterName Name of the cluster.
+	//
+	// Example: demo-cluster-01
 	ClusterName string `json:"cluster_name"`
 
-	// ClusterDNS Example: demo-cluster-01.k8s.example.com
+	// ClusterDNS DNS name of the cluster.
+	//
+	// Example: demo-cluster-01.k8s.example.com
 	ClusterDNS string `json:"cluster_dns"`
 
-	// Environment Example: dev
+	// Environment Environment of the cluster.
+	//
+	// Example: dev
 	Environment string `json:"environment"`
 
-	// Labels Kubernetes labels, at most 64.
-	//
-	// Example: {"region":"eu","team":"platform"}
+	// Labels Labels of the cluster.
 	Labels Labels `json:"labels"`
 }
 
-// FluxClusters defines model for FluxClusters.
+// FluxClusters The clusters of the fleet, in the form of Flux ResourceSetInputProviders.
 type FluxClusters struct {
+	// Inputs The inputs; an empty list makes Flux remove everything of this kind.
 	Inputs []FluxClusterEntry `json:"inputs"`
 }
 
-// FluxDependency defines model for FluxDependency.
+// FluxDependency A component that must be ready first.
 type FluxDependency struct {
-	// ID Example: traefik
+	// ID Id of the component.
+	//
+	// Example: traefik
 	ID string `json:"id"`
 
-	// Type How the cluster deploys the component: a HelmRelease or a Kustomization.
-	//
-	// Example: helm
+	// Type How Flux installs it.
 	Type ComponentType `json:"type"`
 }
 
 // FluxEvent An event as Flux sends it. Fields that are not here are ignored.
 type FluxEvent struct {
+	// InvolvedObject The object that the event is about.
 	InvolvedObject struct {
-		// Kind Example: HelmRelease
+		// Kind Kind of the object.
+		//
+		// Example: HelmRelease
 		Kind string `json:"kind"`
 
-		// Namespace Example: flux-system
+		// Namespace Namespace of the object.
+		//
+		// Example: flux-system
 		Namespace *string `json:"namespace,omitempty"`
 
-		// Name Example: platform-podinfo
+		// Name Name of the object.
+		//
+		// Example: platform-podinfo
 		Name string `json:"name"`
 	} `json:"involvedObject"`
 
@@ -1583,84 +1821,93 @@ type FluxEvent struct {
 	// Example: 2026-01-02T03:04:05Z
 	Timestamp nullable.Nullable[time.Time] `json:"timestamp,omitempty"`
 
-	// Reason Example: UpgradeFailed
+	// Reason Reason of the event, such as UpgradeFailed.
+	//
+	// Example: UpgradeFailed
 	Reason string `json:"reason"`
 
-	// Message Example: Helm upgrade failed for release podinfo/podinfo
+	// Message Text of the event.
+	//
+	// Example: Helm upgrade failed for release podinfo/podinfo
 	Message *string `json:"message,omitempty"`
 
-	// Metadata Example: {"component":"podinfo","input":"0fbb0b7c3b0f6f52"}
+	// Metadata Metadata of the event, such as the input that the object belongs to.
+	//
+	// Example: {"component":"podinfo","input":"0fbb0b7c3b0f6f52"}
 	Metadata *map[string]string `json:"metadata,omitempty"`
 }
 
-// FluxNamespace defines model for FluxNamespace.
+// FluxNamespace A namespace, as a cluster is served it.
 type FluxNamespace struct {
-	// ID Example: podinfo
+	// ID Name of the namespace.
+	//
+	// Example: podinfo
 	ID string `json:"id"`
 
-	// Labels Kubernetes labels, at most 64.
-	//
-	// Example: {"region":"eu","team":"platform"}
+	// Labels Labels of the namespace.
 	Labels Labels `json:"labels"`
 
-	// Annotations Kubernetes annotations, at most 256 KiB in all.
-	//
-	// Example: {"owner":"platform"}
+	// Annotations Annotations of the namespace.
 	Annotations Annotations `json:"annotations"`
 
-	// DeletionPolicy Whether the namespace, and everything in it, is deleted when it is removed from a cluster.
-	//
-	// Example: delete
+	// DeletionPolicy Whether Flux deletes the namespace when it is removed.
 	DeletionPolicy DeletionPolicy `json:"deletion_policy"`
-	Cluster        FluxCluster    `json:"cluster"`
 
-	// Receipt Names what the input says: the first 16 hexadecimal digits of SHA-256 over the input's canonical JSON (keys sorted, no
-	// spaces) without this field. It changes when the input does, and when the cluster is deleted and created again under its
-	// DNS name: a line feed and the number of deleted clusters of that name follow the JSON then. See `PollReceipt`. Left out
-	// where the list would be larger with it than Flux Operator reads.
-	//
-	//
-	// Example: 0fbb0b7c3b0f6f52
+	// Cluster The cluster that polls.
+	Cluster FluxCluster `json:"cluster"`
+
+	// Receipt Names what the input says; absent where the list would be too large with it.
 	Receipt Receipt `json:"receipt,omitempty"`
 }
 
-// FluxNamespaces defines model for FluxNamespaces.
+// FluxNamespaces The namespaces of a cluster, in the form of Flux ResourceSetInputProviders.
 type FluxNamespaces struct {
+	// Inputs The inputs; an empty list makes Flux remove everything of this kind.
 	Inputs []FluxNamespace `json:"inputs"`
 }
 
-// FluxPlatformComponent defines model for FluxPlatformComponent.
+// FluxPlatformComponent A component, as a cluster is served it.
 type FluxPlatformComponent struct {
-	// ID Example: podinfo
+	// ID Id of the component.
+	//
+	// Example: podinfo
 	ID string `json:"id"`
 
-	// Enabled Example: true
+	// Enabled Whether Flux installs it.
+	//
+	// Example: true
 	Enabled bool `json:"enabled"`
 
-	// ComponentPath Example: podinfo
+	// ComponentPath Chart name, or path within the OCI artifact.
+	//
+	// Example: podinfo
 	ComponentPath string `json:"component_path"`
 
-	// ComponentVersion Example: latest
-	ComponentVersion string     `json:"component_version"`
-	Source           FluxSource `json:"source"`
+	// ComponentVersion Version of the chart.
+	//
+	// Example: latest
+	ComponentVersion string `json:"component_version"`
 
-	// ClusterEnvEnabled Example: false
+	// Source Where Flux gets it from.
+	Source FluxSource `json:"source"`
+
+	// ClusterEnvEnabled The template appends the environment of the cluster to the path.
+	//
+	// Example: false
 	ClusterEnvEnabled bool `json:"cluster_env_enabled"`
 
-	// DependsOn Example: ["traefik"]
+	// DependsOn Components that must be ready first, whether or not the cluster has them.
+	//
+	// Example: ["traefik"]
 	DependsOn []string `json:"depends_on"`
 
 	// Dependencies `depends_on` that are assigned and enabled on this cluster.
 	Dependencies []FluxDependency `json:"dependencies"`
 
-	// Type How the cluster deploys the component: a HelmRelease or a Kustomization.
-	//
-	// Example: helm
+	// Type How Flux installs it.
 	Type ComponentType `json:"type"`
 
-	// Patches Values by Helm value path (`ui.color`, `hosts[0].name`, `nodeSelector.kubernetes\.io/os`).
-	//
-	// Example: {"replicaCount":"2","ui.color":"#2f855a"}
+	// Patches Values by Helm value path.
 	Patches PatchValues `json:"patches"`
 
 	// Values The same patches as one nested, typed object.
@@ -1668,13 +1915,19 @@ type FluxPlatformComponent struct {
 	// Example: {"replicaCount":2,"ui":{"color":"#2f855a"}}
 	Values map[string]interface{} `json:"values"`
 
-	// ReleaseName Example: podinfo
+	// ReleaseName Name of the Helm release.
+	//
+	// Example: podinfo
 	ReleaseName string `json:"release_name"`
 
-	// TargetNamespace Example: podinfo
+	// TargetNamespace Namespace that it is installed in.
+	//
+	// Example: podinfo
 	TargetNamespace string `json:"target_namespace"`
 
-	// SecretRef Example:
+	// SecretRef Pull secret on the cluster; empty for none.
+	//
+	// Example:
 	SecretRef string `json:"secret_ref"`
 
 	// Images Images that are replaced in the rendered manifests; absent: none.
@@ -1682,62 +1935,67 @@ type FluxPlatformComponent struct {
 
 	// ValuesFrom Objects on the cluster that hold Helm values: the catalog's, then the cluster's; later ones win, and patches over all.
 	ValuesFrom []FluxValuesReference `json:"values_from"`
-	Cluster    FluxCluster           `json:"cluster"`
 
-	// Receipt Names what the input says: the first 16 hexadecimal digits of SHA-256 over the input's canonical JSON (keys sorted, no
-	// spaces) without this field. It changes when the input does, and when the cluster is deleted and created again under its
-	// DNS name: a line feed and the number of deleted clusters of that name follow the JSON then. See `PollReceipt`. Left out
-	// where the list would be larger with it than Flux Operator reads.
-	//
-	//
-	// Example: 0fbb0b7c3b0f6f52
+	// Cluster The cluster that polls.
+	Cluster FluxCluster `json:"cluster"`
+
+	// Receipt Names what the input says; absent where the list would be too large with it.
 	Receipt Receipt `json:"receipt,omitempty"`
 }
 
-// FluxPlatformComponents defines model for FluxPlatformComponents.
+// FluxPlatformComponents The components of a cluster, in the form of Flux ResourceSetInputProviders.
 type FluxPlatformComponents struct {
+	// Inputs The inputs; an empty list makes Flux remove everything of this kind.
 	Inputs []FluxPlatformComponent `json:"inputs"`
 }
 
 // FluxResource `id`, the fields of the spec, `cluster`, and `receipt`.
 type FluxResource = json.RawMessage
 
-// FluxResources defines model for FluxResources.
+// FluxResources The resources of one type of a cluster, in the form of Flux ResourceSetInputProviders.
 type FluxResources struct {
+	// Inputs The inputs; an empty list makes Flux remove everything of this kind.
 	Inputs []FluxResource `json:"inputs"`
 }
 
-// FluxRoleBinding defines model for FluxRoleBinding.
+// FluxRoleBinding A cluster role binding, as a cluster is served it.
 type FluxRoleBinding struct {
-	// ID Example: dev-readers
+	// ID Name of the ClusterRoleBinding.
+	//
+	// Example: dev-readers
 	ID string `json:"id"`
 
-	// Role Example: view
-	Role     string        `json:"role"`
-	Subjects []FluxSubject `json:"subjects"`
-	Cluster  FluxCluster   `json:"cluster"`
+	// Role Name of the ClusterRole.
+	//
+	// Example: view
+	Role string `json:"role"`
 
-	// Receipt Names what the input says: the first 16 hexadecimal digits of SHA-256 over the input's canonical JSON (keys sorted, no
-	// spaces) without this field. It changes when the input does, and when the cluster is deleted and created again under its
-	// DNS name: a line feed and the number of deleted clusters of that name follow the JSON then. See `PollReceipt`. Left out
-	// where the list would be larger with it than Flux Operator reads.
-	//
-	//
-	// Example: 0fbb0b7c3b0f6f52
+	// Subjects Who has the role.
+	Subjects []FluxSubject `json:"subjects"`
+
+	// Cluster The cluster that polls.
+	Cluster FluxCluster `json:"cluster"`
+
+	// Receipt Names what the input says; absent where the list would be too large with it.
 	Receipt Receipt `json:"receipt,omitempty"`
 }
 
-// FluxRoleBindings defines model for FluxRoleBindings.
+// FluxRoleBindings The cluster role bindings of a cluster, in the form of Flux ResourceSetInputProviders.
 type FluxRoleBindings struct {
+	// Inputs The inputs; an empty list makes Flux remove everything of this kind.
 	Inputs []FluxRoleBinding `json:"inputs"`
 }
 
-// FluxSource defines model for FluxSource.
+// FluxSource Where Flux gets a component from.
 type FluxSource struct {
-	// OCIURL Example: https://stefanprodan.github.io/podinfo
+	// OCIURL Helm repository (https://) or OCI registry (oci://).
+	//
+	// Example: https://stefanprodan.github.io/podinfo
 	OCIURL string `json:"oci_url"`
 
-	// OCITag Example: latest
+	// OCITag Tag of the OCI artifact.
+	//
+	// Example: latest
 	OCITag string `json:"oci_tag"`
 
 	// OCIDigest Absent: not pinned to a digest.
@@ -1746,27 +2004,37 @@ type FluxSource struct {
 	OCIDigest string `json:"oci_digest,omitempty"`
 }
 
-// FluxSubject defines model for FluxSubject.
+// FluxSubject A subject of a role binding, as a cluster is served it.
 type FluxSubject struct {
-	// Kind Example: Group
+	// Kind User, Group or ServiceAccount.
 	Kind SubjectKind `json:"kind"`
 
-	// Name Example: dev-team
+	// Name Name of the subject.
+	//
+	// Example: dev-team
 	Name string `json:"name"`
 
-	// Namespace Example:
+	// Namespace Namespace of a service account; else empty.
+	//
+	// Example:
 	Namespace string `json:"namespace"`
 
-	// APIGroup Example: rbac.authorization.k8s.io
+	// APIGroup API group of the subject; empty for a service account.
+	//
+	// Example: rbac.authorization.k8s.io
 	APIGroup string `json:"apiGroup"`
 }
 
-// FluxValuesReference defines model for FluxValuesReference.
+// FluxValuesReference An object on the cluster that has Helm values.
 type FluxValuesReference struct {
-	// Kind Example: Secret
+	// Kind Kind of the object.
+	//
+	// Example: Secret
 	Kind string `json:"kind"`
 
-	// Name Example: grafana-admin
+	// Name Name of the object.
+	//
+	// Example: grafana-admin
 	Name string `json:"name"`
 
 	// ValuesKey Empty: values.yaml.
@@ -1774,19 +2042,27 @@ type FluxValuesReference struct {
 	// Example:
 	ValuesKey string `json:"values_key"`
 
-	// Optional Example: false
+	// Optional true: the object may be absent.
+	//
+	// Example: false
 	Optional bool `json:"optional"`
 }
 
 // Freeze Forbids changes of the answers to some clusters.
 type Freeze struct {
-	// ID Example: year-end
+	// ID DNS-1123 label; never changes.
+	//
+	// Example: year-end
 	ID string `json:"id"`
 
-	// Selector Example: environment=prod
+	// Selector Kubernetes label selector over labels, `environment` and `id`.
+	//
+	// Example: environment=prod
 	Selector string `json:"selector,omitempty"`
 
-	// All Example: false
+	// All Every cluster.
+	//
+	// Example: false
 	All bool `json:"all,omitempty"`
 
 	// From Absent: since it was created.
@@ -1799,7 +2075,9 @@ type Freeze struct {
 	// Example: 2027-01-04T06:00:00Z
 	Until *time.Time `json:"until,omitempty"`
 
-	// Reason Example: CHG-2026: year-end freeze
+	// Reason Why the clusters are frozen.
+	//
+	// Example: CHG-2026: year-end freeze
 	Reason string `json:"reason"`
 
 	// State At the time of the response.
@@ -1817,14 +2095,18 @@ type Freeze struct {
 	// Example: 42
 	Revision int64 `json:"revision"`
 
-	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	// CreatedAt When it was created.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	CreatedAt time.Time `json:"created_at"`
 
-	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	// UpdatedAt When it was last changed.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-// FreezeCreate defines model for FreezeCreate.
+// FreezeCreate A freeze to create.
 type FreezeCreate struct {
 	// ID DNS-1123 subdomain; never changes.
 	//
@@ -1857,26 +2139,36 @@ type FreezeCreate struct {
 	Reason string `json:"reason"`
 }
 
-// FreezePatch defines model for FreezePatch.
+// FreezePatch Fields of a freeze to change; null removes one.
 type FreezePatch struct {
 	// ID Absent, or as in the path.
 	//
 	// Example: year-end
 	ID string `json:"id,omitempty"`
 
-	// Selector Example: environment=prod
+	// Selector Kubernetes label selector over labels, `environment` and `id`.
+	//
+	// Example: environment=prod
 	Selector nullable.Nullable[string] `json:"selector,omitempty"`
 
-	// All Example: false
+	// All Every cluster.
+	//
+	// Example: false
 	All nullable.Nullable[bool] `json:"all,omitempty"`
 
-	// From Example: 2026-12-20T00:00:00Z
+	// From When it begins; absent: when it is created.
+	//
+	// Example: 2026-12-20T00:00:00Z
 	From nullable.Nullable[time.Time] `json:"from,omitempty"`
 
-	// Until Example: 2027-01-04T06:00:00Z
+	// Until When it ends; absent: when it is deleted.
+	//
+	// Example: 2027-01-04T06:00:00Z
 	Until nullable.Nullable[time.Time] `json:"until,omitempty"`
 
-	// Reason Example: CHG-2026: year-end freeze
+	// Reason Why the clusters are frozen.
+	//
+	// Example: CHG-2026: year-end freeze
 	Reason string `json:"reason,omitempty"`
 }
 
@@ -1887,23 +2179,33 @@ type FrozenClusters struct {
 	// Example: year-end
 	Freeze string `json:"freeze"`
 
-	// Reason Example: CHG-2026: year-end freeze
+	// Reason Reason of the freeze.
+	//
+	// Example: CHG-2026: year-end freeze
 	Reason string `json:"reason"`
 
-	// Until Example: 2027-01-04T06:00:00Z
+	// Until When the freeze ends; absent: when it is deleted.
+	//
+	// Example: 2027-01-04T06:00:00Z
 	Until *time.Time `json:"until,omitempty"`
 
-	// ClusterIds Example: ["demo-cluster-01"]
+	// ClusterIds Ids of the clusters.
+	//
+	// Example: ["demo-cluster-01"]
 	ClusterIds []string `json:"cluster_ids"`
 }
 
 // GrantedAccess An access document that selects the caller, without its subjects.
 type GrantedAccess struct {
-	// ID Example: team-web
-	ID  string  `json:"id"`
+	// ID Id of the access document.
+	//
+	// Example: team-web
+	ID string `json:"id"`
+
+	// May The rights.
 	May []Right `json:"may"`
 
-	// On Limits rights. Without `kinds`, the rights are on the kinds that the other fields select: cluster, platform_component, layer.
+	// On The limits of the rights; absent: none.
 	On *AccessScope `json:"on,omitempty"`
 
 	// ExpiresAt Absent: never.
@@ -1919,11 +2221,13 @@ type HiddenChanges struct {
 	// Example: cluster
 	Kind string `json:"kind"`
 
-	// Count Example: 12
+	// Count Number of documents.
+	//
+	// Example: 12
 	Count int `json:"count"`
 }
 
-// HistoricCount defines model for HistoricCount.
+// HistoricCount Numbers of clusters by state in one interval.
 type HistoricCount struct {
 	// At Beginning of the interval.
 	//
@@ -1935,13 +2239,19 @@ type HistoricCount struct {
 	// Example: 12
 	Total int `json:"total"`
 
-	// Progressing Example: 0
+	// Progressing Clusters that had not applied their desired state yet.
+	//
+	// Example: 0
 	Progressing int `json:"progressing"`
 
-	// Failed Example: 1
+	// Failed Clusters with a failure.
+	//
+	// Example: 1
 	Failed int `json:"failed"`
 
-	// Silent Example: 0
+	// Silent Clusters that did not poll.
+	//
+	// Example: 0
 	Silent int `json:"silent"`
 }
 
@@ -1957,9 +2267,7 @@ type Identity struct {
 	// Example: token
 	Credential string `json:"credential"`
 
-	// Role `poll`: the Flux endpoints of one cluster. `read`: every read, and plans. `write`: every change of the fleet as well. `admin`: tokens as well. `scoped`: the rights of the access documents that name the token.
-	//
-	// Example: poll
+	// Role Role of the credential.
 	Role TokenRole `json:"role"`
 
 	// ID `token`: its id.
@@ -2021,7 +2329,7 @@ type ImagePolicy struct {
 	// Example: ghcr.io/stefanprodan/podinfo
 	Image string `json:"image"`
 
-	// Track Either one tag, whose digest moves, or the newest tag of a range.
+	// Track Which tags or digests move.
 	Track ImageTrack `json:"track"`
 
 	// Writes Patches of the component to write, by Helm value path, with the placeholders `{image}`, `{tag}`, `{digest}` and `{semver}`.
@@ -2029,7 +2337,7 @@ type ImagePolicy struct {
 	// Example: {"image.tag":"{tag}@{digest}"}
 	Writes map[string]string `json:"writes,omitempty"`
 
-	// Images The entry of the component's `images` that the policy writes.
+	// Images The entry of `images` that the policy writes.
 	Images *ImageName `json:"images,omitempty"`
 
 	// MinAge Minimum age of a tag or digest, as a Go duration, at most `8760h`.
@@ -2060,14 +2368,16 @@ type ImagePolicyInput struct {
 	// Example: ghcr.io/stefanprodan/podinfo
 	Image string `json:"image"`
 
-	// Track Either one tag, whose digest moves, or the newest tag of a range.
+	// Track Which tags or digests move.
 	Track ImageTrack `json:"track"`
 
 	// Writes Patches of the component to write, by Helm value path, with the placeholders `{image}`, `{tag}`, `{digest}` and `{semver}`.
 	//
 	// Example: {"image.tag":"{tag}@{digest}"}
 	Writes nullable.Nullable[map[string]string] `json:"writes,omitempty"`
-	Images nullable.Nullable[ImageName]         `json:"images,omitempty"`
+
+	// Images The entry of `images` that the policy writes.
+	Images nullable.Nullable[ImageName] `json:"images,omitempty"`
 
 	// MinAge Minimum age of a tag or digest, as a Go duration, at most `8760h`.
 	//
@@ -2108,27 +2418,37 @@ type ImageTrack struct {
 	Exclude string `json:"exclude,omitempty"`
 }
 
-// InputChange defines model for InputChange.
+// InputChange An input that a change alters, with its fields.
 type InputChange struct {
-	// ID Example: podinfo
+	// ID Id of the input.
+	//
+	// Example: podinfo
 	ID string `json:"id"`
 
 	// Removal Flux uninstalls it: enabled became false, or the type, release_name, target_namespace or path changed, or the oci_url of a kustomize component; of a resource type, an object is no longer rendered (then `fields` may be empty).
 	//
 	// Example: false
-	Removal bool          `json:"removal"`
-	Fields  []FieldChange `json:"fields"`
+	Removal bool `json:"removal"`
+
+	// Fields The fields that differ.
+	Fields []FieldChange `json:"fields"`
 }
 
-// InputStatus defines model for InputStatus.
+// InputStatus The status of one input of a cluster.
 type InputStatus struct {
-	// List Example: platform-components
+	// List Name of the list.
+	//
+	// Example: platform-components
 	List string `json:"list"`
 
-	// ID Example: podinfo
+	// ID Id of the input.
+	//
+	// Example: podinfo
 	ID string `json:"id"`
 
-	// Enabled Example: true
+	// Enabled false: the component is disabled on the cluster.
+	//
+	// Example: true
 	Enabled bool `json:"enabled"`
 
 	// Receipt Of the desired input; empty when it is served without one.
@@ -2146,7 +2466,7 @@ type InputStatus struct {
 	// Example: 2026-01-02T03:04:05.678901Z
 	Since *time.Time `json:"since,omitempty"`
 
-	// Failure A failure event of a cluster. The text is untrusted; show it as text.
+	// Failure The last failure of the input; absent if there is none.
 	Failure *Failure `json:"failure,omitempty"`
 
 	// ComponentVersion Of a platform component: the desired version, set by the cluster, a layer or the catalog; absent in other lists.
@@ -2167,34 +2487,50 @@ type InputStatus struct {
 
 // IssuedToken A token with its secret, which is shown this once.
 type IssuedToken struct {
-	// ID Example: 5b1f0c9ae2d37846
+	// ID Id of the token.
+	//
+	// Example: 5b1f0c9ae2d37846
 	ID string `json:"id"`
 
-	// Name Example: poll-demo-cluster-01
+	// Name Name of the token.
+	//
+	// Example: poll-demo-cluster-01
 	Name string `json:"name"`
 
-	// Role `poll`: the Flux endpoints of one cluster. `read`: every read, and plans. `write`: every change of the fleet as well. `admin`: tokens as well. `scoped`: the rights of the access documents that name the token.
-	//
-	// Example: poll
+	// Role What the token may do.
 	Role TokenRole `json:"role"`
 
-	// ClusterID Example: demo-cluster-01
+	// ClusterID Role `poll`: its cluster; else empty.
+	//
+	// Example: demo-cluster-01
 	ClusterID string `json:"cluster_id"`
 
-	// Description Example: in the cluster's flux-system/flux-resourceset Secret
+	// Description Where it is used, for its rotation.
+	//
+	// Example: in the cluster's flux-system/flux-resourceset Secret
 	Description string `json:"description"`
 
-	// ExpiresAt Example: 2027-01-01T00:00:00Z
-	ExpiresAt *time.Time    `json:"expires_at,omitempty"`
-	Secrets   []TokenSecret `json:"secrets"`
+	// ExpiresAt When it stops to work; absent: never.
+	//
+	// Example: 2027-01-01T00:00:00Z
+	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 
-	// Revision Example: 42
+	// Secrets The valid secrets, without the secret itself.
+	Secrets []TokenSecret `json:"secrets"`
+
+	// Revision Revision of the last change.
+	//
+	// Example: 42
 	Revision int64 `json:"revision"`
 
-	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	// CreatedAt When it was created.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	CreatedAt time.Time `json:"created_at"`
 
-	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	// UpdatedAt When it was last changed.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt time.Time `json:"updated_at"`
 
 	// Token The secret: send it as `Authorization: Bearer`. Absent in a dry run.
@@ -2228,7 +2564,9 @@ type Issuer struct {
 
 // KnownVersion A version or tag that was pushed, or found in a registry.
 type KnownVersion struct {
-	// Version Example: 6.9.0
+	// Version The version or tag.
+	//
+	// Example: 6.9.0
 	Version string `json:"version"`
 
 	// Digest What the tag referred to when it was last seen.
@@ -2262,7 +2600,9 @@ type KnownVersion struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-// KubernetesObject Example: {"apiVersion":"v1","kind":"Namespace","metadata":{"name":"team-web"}}
+// KubernetesObject A Kubernetes object.
+//
+// Example: {"apiVersion":"v1","kind":"Namespace","metadata":{"name":"team-web"}}
 type KubernetesObject = json.RawMessage
 
 // Labels Kubernetes labels, at most 64.
@@ -2277,7 +2617,9 @@ type Layer struct {
 	// Example: prod-eu
 	ID string `json:"id"`
 
-	// Description Example: Production in Europe
+	// Description What it is for.
+	//
+	// Example: Production in Europe
 	Description string `json:"description"`
 
 	// Priority Unique among layers; the higher one wins.
@@ -2297,8 +2639,12 @@ type Layer struct {
 
 	// PlatformComponents The components of these clusters, in the order in which they are served.
 	PlatformComponents []LayerComponent `json:"platform_components"`
-	Namespaces         []NamespaceRef   `json:"namespaces"`
-	Rolebindings       []RoleBindingRef `json:"rolebindings"`
+
+	// Namespaces Namespaces of these clusters.
+	Namespaces []NamespaceRef `json:"namespaces"`
+
+	// Rolebindings Role bindings of these clusters.
+	Rolebindings []RoleBindingRef `json:"rolebindings"`
 
 	// Resources Their resources by type.
 	//
@@ -2310,9 +2656,7 @@ type Layer struct {
 	// Example: {"podinfo":{"component_version":"6.9.0"}}
 	Overrides map[string]LayerOverride `json:"overrides"`
 
-	// Patches Values by component id and Helm value path, for the clusters of a layer that have the component; null hides the values of lower layers.
-	//
-	// Example: {"podinfo":{"replicaCount":"3","ui.message":null}}
+	// Patches Values by component id and Helm value path; null hides those of lower layers.
 	Patches LayerPatches `json:"patches"`
 
 	// DeletionProtection true: these clusters are protected, regardless of their documents; false: no lower layer protects them; absent: not set by this layer.
@@ -2325,10 +2669,14 @@ type Layer struct {
 	// Example: 42
 	Revision int64 `json:"revision"`
 
-	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	// CreatedAt When it was created.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	CreatedAt time.Time `json:"created_at"`
 
-	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	// UpdatedAt When it was last changed.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt time.Time `json:"updated_at"`
 
 	// Clusters The clusters that it matches; only with view=clusters.
@@ -2354,24 +2702,38 @@ type LayerComponent struct {
 	// Example: sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945
 	OCIDigest string `json:"oci_digest,omitempty"`
 
-	// OCITag Example: v1.0.0-1
+	// OCITag Overrides the catalog's oci_tag.
+	//
+	// Example: v1.0.0-1
 	OCITag string `json:"oci_tag,omitempty"`
 
-	// ComponentPath Example: podinfo
+	// ComponentPath Overrides the catalog's component_path.
+	//
+	// Example: podinfo
 	ComponentPath string `json:"component_path,omitempty"`
 
-	// ComponentVersion Example: 6.9.0
-	ComponentVersion string            `json:"component_version,omitempty"`
-	Images           []ComponentImage  `json:"images,omitempty"`
-	ValuesFrom       []ValuesReference `json:"values_from,omitempty"`
+	// ComponentVersion Overrides the catalog's component_version.
+	//
+	// Example: 6.9.0
+	ComponentVersion string `json:"component_version,omitempty"`
+
+	// Images Images to replace in the rendered manifests, by name.
+	Images []ComponentImage `json:"images,omitempty"`
+
+	// ValuesFrom Helm values from objects on the cluster, after the catalog's and before patches.
+	ValuesFrom []ValuesReference `json:"values_from,omitempty"`
 }
 
 // LayerComponentInput A catalog entry for a layer to assign to clusters. Absent, null and empty fields are not set by the layer.
 type LayerComponentInput struct {
-	// ID Example: podinfo
+	// ID Id of the catalog entry.
+	//
+	// Example: podinfo
 	ID string `json:"id"`
 
-	// Enabled Example: true
+	// Enabled false: Flux removes the component, the assignment stays. Absent: not set by this layer.
+	//
+	// Example: true
 	Enabled nullable.Nullable[bool] `json:"enabled,omitempty"`
 
 	// OCIDigest The artifact, sha256: and 64 hex digits; Flux installs it regardless of the tag. It and the tag or version are one setting: a write of those alone removes it.
@@ -2379,16 +2741,26 @@ type LayerComponentInput struct {
 	// Example: sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945
 	OCIDigest nullable.Nullable[string] `json:"oci_digest,omitempty"`
 
-	// OCITag Example: v1.0.0-1
+	// OCITag Overrides the catalog's oci_tag.
+	//
+	// Example: v1.0.0-1
 	OCITag nullable.Nullable[string] `json:"oci_tag,omitempty"`
 
-	// ComponentPath Example: podinfo
+	// ComponentPath Overrides the catalog's component_path.
+	//
+	// Example: podinfo
 	ComponentPath nullable.Nullable[string] `json:"component_path,omitempty"`
 
-	// ComponentVersion Example: 6.9.0
-	ComponentVersion nullable.Nullable[string]            `json:"component_version,omitempty"`
-	Images           nullable.Nullable[[]ComponentImage]  `json:"images,omitempty"`
-	ValuesFrom       nullable.Nullable[[]ValuesReference] `json:"values_from,omitempty"`
+	// ComponentVersion Overrides the catalog's component_version.
+	//
+	// Example: 6.9.0
+	ComponentVersion nullable.Nullable[string] `json:"component_version,omitempty"`
+
+	// Images Images to replace in the rendered manifests, by name.
+	Images nullable.Nullable[[]ComponentImage] `json:"images,omitempty"`
+
+	// ValuesFrom Helm values from objects on the cluster, after the catalog's and before patches.
+	ValuesFrom nullable.Nullable[[]ValuesReference] `json:"values_from,omitempty"`
 }
 
 // LayerCreate Shared settings for all clusters that match the selector: to create. Read-only fields are ignored, so that a document can be sent back.
@@ -2398,7 +2770,9 @@ type LayerCreate struct {
 	// Example: prod-eu
 	ID string `json:"id"`
 
-	// Description Example: Production in Europe
+	// Description What it is for.
+	//
+	// Example: Production in Europe
 	Description nullable.Nullable[string] `json:"description,omitempty"`
 
 	// Priority Unique among layers; the higher one wins.
@@ -2418,8 +2792,12 @@ type LayerCreate struct {
 
 	// PlatformComponents The components of these clusters, in the order in which they are served.
 	PlatformComponents nullable.Nullable[[]LayerComponentInput] `json:"platform_components,omitempty"`
-	Namespaces         nullable.Nullable[[]NamespaceRef]        `json:"namespaces,omitempty"`
-	Rolebindings       nullable.Nullable[[]RoleBindingRef]      `json:"rolebindings,omitempty"`
+
+	// Namespaces Namespaces of these clusters.
+	Namespaces nullable.Nullable[[]NamespaceRef] `json:"namespaces,omitempty"`
+
+	// Rolebindings Role bindings of these clusters.
+	Rolebindings nullable.Nullable[[]RoleBindingRef] `json:"rolebindings,omitempty"`
 
 	// Resources Their resources by type.
 	//
@@ -2446,13 +2824,19 @@ type LayerCreate struct {
 	// Example: 42
 	Revision nullable.Nullable[int64] `json:"revision,omitempty"`
 
-	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	// CreatedAt Read-only; ignored.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	CreatedAt nullable.Nullable[time.Time] `json:"created_at,omitempty"`
 
-	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	// UpdatedAt Read-only; ignored.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
 
-	// Clusters Example: ["demo-cluster-01"]
+	// Clusters Read-only; ignored.
+	//
+	// Example: ["demo-cluster-01"]
 	Clusters nullable.Nullable[[]string] `json:"clusters,omitempty"`
 }
 
@@ -2463,16 +2847,26 @@ type LayerOverride struct {
 	// Example: sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945
 	OCIDigest string `json:"oci_digest,omitempty"`
 
-	// OCITag Example: v1.0.0-1
+	// OCITag Overrides the catalog's oci_tag.
+	//
+	// Example: v1.0.0-1
 	OCITag string `json:"oci_tag,omitempty"`
 
-	// ComponentPath Example: podinfo
+	// ComponentPath Overrides the catalog's component_path.
+	//
+	// Example: podinfo
 	ComponentPath string `json:"component_path,omitempty"`
 
-	// ComponentVersion Example: 6.9.0
-	ComponentVersion string            `json:"component_version,omitempty"`
-	Images           []ComponentImage  `json:"images,omitempty"`
-	ValuesFrom       []ValuesReference `json:"values_from,omitempty"`
+	// ComponentVersion Overrides the catalog's component_version.
+	//
+	// Example: 6.9.0
+	ComponentVersion string `json:"component_version,omitempty"`
+
+	// Images Images to replace in the rendered manifests, by name.
+	Images []ComponentImage `json:"images,omitempty"`
+
+	// ValuesFrom Helm values from objects on the cluster, after the catalog's and before patches.
+	ValuesFrom []ValuesReference `json:"values_from,omitempty"`
 }
 
 // LayerOverrideInput Settings of a component for the clusters of a layer that have it. Absent, null and empty fields are not set by the layer.
@@ -2482,16 +2876,26 @@ type LayerOverrideInput struct {
 	// Example: sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945
 	OCIDigest nullable.Nullable[string] `json:"oci_digest,omitempty"`
 
-	// OCITag Example: v1.0.0-1
+	// OCITag Overrides the catalog's oci_tag.
+	//
+	// Example: v1.0.0-1
 	OCITag nullable.Nullable[string] `json:"oci_tag,omitempty"`
 
-	// ComponentPath Example: podinfo
+	// ComponentPath Overrides the catalog's component_path.
+	//
+	// Example: podinfo
 	ComponentPath nullable.Nullable[string] `json:"component_path,omitempty"`
 
-	// ComponentVersion Example: 6.9.0
-	ComponentVersion nullable.Nullable[string]            `json:"component_version,omitempty"`
-	Images           nullable.Nullable[[]ComponentImage]  `json:"images,omitempty"`
-	ValuesFrom       nullable.Nullable[[]ValuesReference] `json:"values_from,omitempty"`
+	// ComponentVersion Overrides the catalog's component_version.
+	//
+	// Example: 6.9.0
+	ComponentVersion nullable.Nullable[string] `json:"component_version,omitempty"`
+
+	// Images Images to replace in the rendered manifests, by name.
+	Images nullable.Nullable[[]ComponentImage] `json:"images,omitempty"`
+
+	// ValuesFrom Helm values from objects on the cluster, after the catalog's and before patches.
+	ValuesFrom nullable.Nullable[[]ValuesReference] `json:"values_from,omitempty"`
 }
 
 // LayerPatch Shared settings for all clusters that match the selector: merge patch. Read-only fields are ignored, so that a document can be sent back.
@@ -2501,7 +2905,9 @@ type LayerPatch struct {
 	// Example: prod-eu
 	ID nullable.Nullable[string] `json:"id,omitempty"`
 
-	// Description Example: Production in Europe
+	// Description What it is for.
+	//
+	// Example: Production in Europe
 	Description nullable.Nullable[string] `json:"description,omitempty"`
 
 	// Priority Unique among layers; the higher one wins.
@@ -2521,8 +2927,12 @@ type LayerPatch struct {
 
 	// PlatformComponents The components of these clusters, in the order in which they are served.
 	PlatformComponents nullable.Nullable[[]LayerComponentInput] `json:"platform_components,omitempty"`
-	Namespaces         nullable.Nullable[[]NamespaceRef]        `json:"namespaces,omitempty"`
-	Rolebindings       nullable.Nullable[[]RoleBindingRef]      `json:"rolebindings,omitempty"`
+
+	// Namespaces Namespaces of these clusters.
+	Namespaces nullable.Nullable[[]NamespaceRef] `json:"namespaces,omitempty"`
+
+	// Rolebindings Role bindings of these clusters.
+	Rolebindings nullable.Nullable[[]RoleBindingRef] `json:"rolebindings,omitempty"`
 
 	// Resources Their resources by type.
 	//
@@ -2549,13 +2959,19 @@ type LayerPatch struct {
 	// Example: 42
 	Revision nullable.Nullable[int64] `json:"revision,omitempty"`
 
-	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	// CreatedAt Read-only; ignored.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	CreatedAt nullable.Nullable[time.Time] `json:"created_at,omitempty"`
 
-	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	// UpdatedAt Read-only; ignored.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
 
-	// Clusters Example: ["demo-cluster-01"]
+	// Clusters Read-only; ignored.
+	//
+	// Example: ["demo-cluster-01"]
 	Clusters nullable.Nullable[[]string] `json:"clusters,omitempty"`
 }
 
@@ -2566,23 +2982,35 @@ type LayerPatches = map[string]PatchValues
 
 // LayerSettings Settings of one entry of a layer. Absent ones stay; null unsets them in the layer.
 type LayerSettings struct {
-	// ComponentPath Example: podinfo
+	// ComponentPath Overrides the catalog's component_path.
+	//
+	// Example: podinfo
 	ComponentPath nullable.Nullable[string] `json:"component_path,omitempty"`
 
-	// ComponentVersion Example: 6.9.0
+	// ComponentVersion Overrides the catalog's component_version.
+	//
+	// Example: 6.9.0
 	ComponentVersion nullable.Nullable[string] `json:"component_version,omitempty"`
 
-	// Enabled Example: true
-	Enabled nullable.Nullable[bool]             `json:"enabled,omitempty"`
-	Images  nullable.Nullable[[]ComponentImage] `json:"images,omitempty"`
+	// Enabled false: Flux removes the component, the assignment stays. Absent: not set by this layer.
+	//
+	// Example: true
+	Enabled nullable.Nullable[bool] `json:"enabled,omitempty"`
+
+	// Images Images to replace in the rendered manifests, by name.
+	Images nullable.Nullable[[]ComponentImage] `json:"images,omitempty"`
 
 	// OCIDigest The artifact, sha256: and 64 hex digits; Flux installs it regardless of the tag. It and the tag or version are one setting: a write of those alone removes it.
 	//
 	// Example: sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945
 	OCIDigest nullable.Nullable[string] `json:"oci_digest,omitempty"`
 
-	// OCITag Example: v1.0.0-1
-	OCITag     nullable.Nullable[string]            `json:"oci_tag,omitempty"`
+	// OCITag Overrides the catalog's oci_tag.
+	//
+	// Example: v1.0.0-1
+	OCITag nullable.Nullable[string] `json:"oci_tag,omitempty"`
+
+	// ValuesFrom Helm values from objects on the cluster, after the catalog's and before patches.
 	ValuesFrom nullable.Nullable[[]ValuesReference] `json:"values_from,omitempty"`
 }
 
@@ -2593,7 +3021,9 @@ type LayerUpdate struct {
 	// Example: prod-eu
 	ID nullable.Nullable[string] `json:"id,omitempty"`
 
-	// Description Example: Production in Europe
+	// Description What it is for.
+	//
+	// Example: Production in Europe
 	Description nullable.Nullable[string] `json:"description,omitempty"`
 
 	// Priority Unique among layers; the higher one wins.
@@ -2613,8 +3043,12 @@ type LayerUpdate struct {
 
 	// PlatformComponents The components of these clusters, in the order in which they are served.
 	PlatformComponents nullable.Nullable[[]LayerComponentInput] `json:"platform_components,omitempty"`
-	Namespaces         nullable.Nullable[[]NamespaceRef]        `json:"namespaces,omitempty"`
-	Rolebindings       nullable.Nullable[[]RoleBindingRef]      `json:"rolebindings,omitempty"`
+
+	// Namespaces Namespaces of these clusters.
+	Namespaces nullable.Nullable[[]NamespaceRef] `json:"namespaces,omitempty"`
+
+	// Rolebindings Role bindings of these clusters.
+	Rolebindings nullable.Nullable[[]RoleBindingRef] `json:"rolebindings,omitempty"`
 
 	// Resources Their resources by type.
 	//
@@ -2641,19 +3075,27 @@ type LayerUpdate struct {
 	// Example: 42
 	Revision nullable.Nullable[int64] `json:"revision,omitempty"`
 
-	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	// CreatedAt Read-only; ignored.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	CreatedAt nullable.Nullable[time.Time] `json:"created_at,omitempty"`
 
-	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	// UpdatedAt Read-only; ignored.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
 
-	// Clusters Example: ["demo-cluster-01"]
+	// Clusters Read-only; ignored.
+	//
+	// Example: ["demo-cluster-01"]
 	Clusters nullable.Nullable[[]string] `json:"clusters,omitempty"`
 }
 
-// ListStatus defines model for ListStatus.
+// ListStatus The delivery of one list to a cluster.
 type ListStatus struct {
-	// List Example: platform-components
+	// List Name of the list.
+	//
+	// Example: platform-components
 	List string `json:"list"`
 
 	// State delivered: it was served the list as it is now; progressing: the list changed, and the next poll is not overdue; behind: the list changed, and the next poll is overdue; never: it has not polled the list.
@@ -2667,7 +3109,7 @@ type ListStatus struct {
 	Since *time.Time `json:"since,omitempty"`
 }
 
-// MatrixCell defines model for MatrixCell.
+// MatrixCell The clusters of a column that have a component.
 type MatrixCell struct {
 	// Column Index in `columns`.
 	//
@@ -2679,16 +3121,14 @@ type MatrixCell struct {
 	// Example: 12
 	Clusters int `json:"clusters"`
 
-	// Counts How many there are in each state. States that nothing is in are left out.
-	//
-	// Example: {"confirmed":11,"failed":1}
+	// Counts Number of these clusters by the state of the component.
 	Counts StatusCounts `json:"counts"`
 
 	// Versions The most frequent first.
 	Versions []MatrixVersion `json:"versions"`
 }
 
-// MatrixColumn defines model for MatrixColumn.
+// MatrixColumn The clusters with one value of the label.
 type MatrixColumn struct {
 	// Value Of the label, or the environment. Empty without `by`.
 	//
@@ -2700,20 +3140,20 @@ type MatrixColumn struct {
 	// Example: false
 	Missing bool `json:"missing,omitempty"`
 
-	// Clusters Example: 12
+	// Clusters Number of clusters.
+	//
+	// Example: 12
 	Clusters int `json:"clusters"`
 }
 
-// MatrixRow defines model for MatrixRow.
+// MatrixRow A component, and its versions in each column.
 type MatrixRow struct {
 	// ID Of the component.
 	//
 	// Example: podinfo
 	ID string `json:"id"`
 
-	// Type How the cluster deploys the component: a HelmRelease or a Kustomization.
-	//
-	// Example: helm
+	// Type How Flux installs the component.
 	Type ComponentType `json:"type"`
 
 	// ComponentVersion In the catalog.
@@ -2730,20 +3170,24 @@ type MatrixRow struct {
 	Cells []MatrixCell `json:"cells"`
 }
 
-// MatrixVersion defines model for MatrixVersion.
+// MatrixVersion The clusters of a cell with one version of the component.
 type MatrixVersion struct {
-	// ComponentVersion Example: 6.9.0
+	// ComponentVersion The desired version.
+	//
+	// Example: 6.9.0
 	ComponentVersion string `json:"component_version"`
 
-	// OCITag Example: latest
+	// OCITag The desired tag.
+	//
+	// Example: latest
 	OCITag string `json:"oci_tag"`
 
-	// Clusters Example: 12
+	// Clusters Number of clusters with this version.
+	//
+	// Example: 12
 	Clusters int `json:"clusters"`
 
-	// Counts How many there are in each state. States that nothing is in are left out.
-	//
-	// Example: {"confirmed":11,"failed":1}
+	// Counts Number of these clusters by the state of the component.
 	Counts StatusCounts `json:"counts"`
 
 	// Deviating How many of them have it by a setting of their own that differs from their layers, or else from the catalog.
@@ -2769,19 +3213,13 @@ type Namespace struct {
 	// Example: team-sandbox
 	ID string `json:"id"`
 
-	// Labels Kubernetes labels, at most 64.
-	//
-	// Example: {"region":"eu","team":"platform"}
+	// Labels Labels of the namespace.
 	Labels Labels `json:"labels"`
 
-	// Annotations Kubernetes annotations, at most 256 KiB in all.
-	//
-	// Example: {"owner":"platform"}
+	// Annotations Annotations of the namespace.
 	Annotations Annotations `json:"annotations"`
 
-	// DeletionPolicy Whether the namespace, and everything in it, is deleted when it is removed from a cluster.
-	//
-	// Example: delete
+	// DeletionPolicy Whether Flux deletes the namespace when it is removed.
 	DeletionPolicy DeletionPolicy `json:"deletion_policy"`
 
 	// Revision Revision of the last change.
@@ -2789,10 +3227,14 @@ type Namespace struct {
 	// Example: 42
 	Revision int64 `json:"revision"`
 
-	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	// CreatedAt When it was created.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	CreatedAt time.Time `json:"created_at"`
 
-	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	// UpdatedAt When it was last changed.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
@@ -2823,10 +3265,14 @@ type NamespaceCreate struct {
 	// Example: 42
 	Revision nullable.Nullable[int64] `json:"revision,omitempty"`
 
-	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	// CreatedAt Read-only; ignored.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	CreatedAt nullable.Nullable[time.Time] `json:"created_at,omitempty"`
 
-	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	// UpdatedAt Read-only; ignored.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
 }
 
@@ -2857,14 +3303,18 @@ type NamespacePatch struct {
 	// Example: 42
 	Revision nullable.Nullable[int64] `json:"revision,omitempty"`
 
-	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	// CreatedAt Read-only; ignored.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	CreatedAt nullable.Nullable[time.Time] `json:"created_at,omitempty"`
 
-	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	// UpdatedAt Read-only; ignored.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
 }
 
-// NamespaceRef defines model for NamespaceRef.
+// NamespaceRef A reference to a namespace definition.
 type NamespaceRef struct {
 	// ID Id of a namespace definition.
 	//
@@ -2899,34 +3349,52 @@ type NamespaceUpdate struct {
 	// Example: 42
 	Revision nullable.Nullable[int64] `json:"revision,omitempty"`
 
-	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	// CreatedAt Read-only; ignored.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	CreatedAt nullable.Nullable[time.Time] `json:"created_at,omitempty"`
 
-	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	// UpdatedAt Read-only; ignored.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
 }
 
-// ObjectChange defines model for ObjectChange.
+// ObjectChange A Kubernetes object before and after a change.
 type ObjectChange struct {
-	// Action Example: update
+	// Action What Flux does with the object.
+	//
+	// Example: update
 	Action string `json:"action"`
 
-	// APIVersion Example: v1
+	// APIVersion API version of the object.
+	//
+	// Example: v1
 	APIVersion string `json:"api_version"`
 
-	// Kind Example: Namespace
+	// Kind Kind of the object.
+	//
+	// Example: Namespace
 	Kind string `json:"kind"`
 
-	// Namespace Example:
+	// Namespace Namespace of the object; empty for one without a namespace.
+	//
+	// Example:
 	Namespace string `json:"namespace"`
 
-	// Name Example: team-web
+	// Name Name of the object.
+	//
+	// Example: team-web
 	Name string `json:"name"`
 
-	// After Example: {"apiVersion":"v1","kind":"Namespace","metadata":{"name":"team-web"}}
+	// After A Kubernetes object.
+	//
+	// Example: {"apiVersion":"v1","kind":"Namespace","metadata":{"name":"team-web"}}
 	After KubernetesObject `json:"after,omitempty"`
 
-	// Before Example: {"apiVersion":"v1","kind":"Namespace","metadata":{"name":"team-web"}}
+	// Before A Kubernetes object.
+	//
+	// Example: {"apiVersion":"v1","kind":"Namespace","metadata":{"name":"team-web"}}
 	Before KubernetesObject `json:"before,omitempty"`
 }
 
@@ -2934,13 +3402,19 @@ type ObjectChange struct {
 // `restore` takes `revision`, and `kind` and `id` for one document; `revert` does too, and `prefer`. The others work on
 // clusters: exactly one of `cluster_ids`, `selector`, `all` and `layers` says which.
 type Operation struct {
-	// Op Example: set_component
+	// Op What to do.
+	//
+	// Example: set_component
 	Op string `json:"op"`
 
-	// Kind Example: cluster
+	// Kind Kind of the document.
+	//
+	// Example: cluster
 	Kind string `json:"kind,omitempty"`
 
-	// ID Example: demo-cluster-01
+	// ID Id of the document.
+	//
+	// Example: demo-cluster-01
 	ID string `json:"id,omitempty"`
 
 	// Document create, update and put: the document, as POST and PUT take it.
@@ -2951,7 +3425,9 @@ type Operation struct {
 	// Patch patch: an RFC 7396 merge patch. put: the same, in place of `document`.
 	Patch json.RawMessage `json:"patch,omitempty"`
 
-	// Cascade Example: false
+	// Cascade delete: take the definition off every cluster that uses it.
+	//
+	// Example: false
 	Cascade bool `json:"cascade,omitempty"`
 
 	// Mode delete of a cluster.
@@ -2959,7 +3435,9 @@ type Operation struct {
 	// Example: uninstall
 	Mode string `json:"mode,omitempty"`
 
-	// ClusterIds Example: ["demo-cluster-01"]
+	// ClusterIds These clusters.
+	//
+	// Example: ["demo-cluster-01"]
 	ClusterIds []string `json:"cluster_ids,omitempty"`
 
 	// Selector Kubernetes label selector over labels, `environment` and `id`; must not be empty.
@@ -2977,10 +3455,14 @@ type Operation struct {
 	// Example: false
 	AllowEmpty bool `json:"allow_empty,omitempty"`
 
-	// ComponentID Example: podinfo
+	// ComponentID The component.
+	//
+	// Example: podinfo
 	ComponentID string `json:"component_id,omitempty"`
 
-	// Enabled Example: true
+	// Enabled assign_component and set_component: false: Flux removes the component, the assignment stays.
+	//
+	// Example: true
 	Enabled *bool `json:"enabled,omitempty"`
 
 	// OCIDigest The artifact, sha256: and 64 hex digits; Flux installs it regardless of the tag. It and the tag or version are one setting: a write of those alone removes it.
@@ -2988,13 +3470,19 @@ type Operation struct {
 	// Example: sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945
 	OCIDigest nullable.Nullable[string] `json:"oci_digest,omitempty"`
 
-	// OCITag Example: v1.0.0-1
+	// OCITag Overrides the catalog's oci_tag; null clears it.
+	//
+	// Example: v1.0.0-1
 	OCITag nullable.Nullable[string] `json:"oci_tag,omitempty"`
 
-	// ComponentPath Example: podinfo
+	// ComponentPath Overrides the catalog's component_path; null clears it.
+	//
+	// Example: podinfo
 	ComponentPath nullable.Nullable[string] `json:"component_path,omitempty"`
 
-	// ComponentVersion Example: 6.9.0
+	// ComponentVersion Overrides the catalog's component_version; null clears it.
+	//
+	// Example: 6.9.0
 	ComponentVersion nullable.Nullable[string] `json:"component_version,omitempty"`
 
 	// Values patch_values: values by path; null removes one. apply_values: all that the field manager wants.
@@ -3002,16 +3490,24 @@ type Operation struct {
 	// Example: {"replicaCount":"3"}
 	Values json.RawMessage `json:"values,omitempty"`
 
-	// FieldManager Example: ci
+	// FieldManager The owner of the values; empty is the anonymous manager.
+	//
+	// Example: ci
 	FieldManager string `json:"field_manager,omitempty"`
 
-	// Force Example: false
+	// Force apply_values and patch_values: take over paths that other managers own.
+	//
+	// Example: false
 	Force bool `json:"force,omitempty"`
 
-	// NamespaceID Example: team-sandbox
+	// NamespaceID The namespace.
+	//
+	// Example: team-sandbox
 	NamespaceID string `json:"namespace_id,omitempty"`
 
-	// RolebindingID Example: dev-readers
+	// RolebindingID The role binding.
+	//
+	// Example: dev-readers
 	RolebindingID string `json:"rolebinding_id,omitempty"`
 
 	// Labels set_labels: null removes one.
@@ -3040,7 +3536,9 @@ type Operation struct {
 	// Example: network-policies
 	Type string `json:"type,omitempty"`
 
-	// ResourceID Example: default-deny
+	// ResourceID The resource.
+	//
+	// Example: default-deny
 	ResourceID string `json:"resource_id,omitempty"`
 
 	// Overrides assign_resource: fields that are otherwise on these clusters; null clears them. Other operations accept only null, without effect.
@@ -3074,9 +3572,11 @@ type Operation struct {
 	IfAbsent bool `json:"if_absent,omitempty"`
 }
 
-// OperationResult defines model for OperationResult.
+// OperationResult The result of one operation.
 type OperationResult struct {
-	// Op Example: set_component
+	// Op The operation.
+	//
+	// Example: set_component
 	Op string `json:"op"`
 
 	// Clusters Number of clusters it was applied to.
@@ -3099,7 +3599,7 @@ type OperationResult struct {
 	Patches json.RawMessage `json:"patches,omitempty"`
 }
 
-// OwnedPatches defines model for OwnedPatches.
+// OwnedPatches The values of a component on a cluster, and their owners.
 type OwnedPatches struct {
 	// Managers The paths each manager owns; the anonymous one is the empty name.
 	//
@@ -3119,10 +3619,14 @@ type OwnershipChange struct {
 	// Example: ["demo-cluster-01"]
 	Clusters []string `json:"clusters"`
 
-	// ComponentID Example: podinfo
+	// ComponentID Id of the component.
+	//
+	// Example: podinfo
 	ComponentID string `json:"component_id"`
 
-	// Path Example: image.tag
+	// Path Helm value path.
+	//
+	// Example: image.tag
 	Path string `json:"path"`
 
 	// Before Named managers; none when only the anonymous one owns it.
@@ -3151,12 +3655,16 @@ type PatchValues map[string]PatchValue
 // Example: {"podinfo":{"replicaCount":"2","ui.color":"#2f855a"}}
 type Patches map[string]PatchValues
 
-// Plan defines model for Plan.
+// Plan The effect of a change that is not made.
 type Plan struct {
-	// BaseRevision Example: 42
+	// BaseRevision The revision that the plan was computed from.
+	//
+	// Example: 42
 	BaseRevision int64 `json:"base_revision"`
 
-	// PlanHash Example: 9f2c1e
+	// PlanHash Identifies the effect.
+	//
+	// Example: 9f2c1e
 	PlanHash string `json:"plan_hash"`
 
 	// ConfirmationRequired Applying this needs the plan_hash.
@@ -3172,8 +3680,12 @@ type Plan struct {
 
 	// Ownership Values whose named managers would change, whether or not the values do.
 	Ownership []OwnershipChange `json:"ownership"`
-	Results   []OperationResult `json:"results"`
-	Warnings  []string          `json:"warnings"`
+
+	// Results One for each operation.
+	Results []OperationResult `json:"results"`
+
+	// Warnings What to know although it is no error.
+	Warnings []string `json:"warnings"`
 
 	// ConfirmationReason The reason, with the removals without a plan within the last hour.
 	//
@@ -3196,11 +3708,14 @@ type Plan struct {
 
 	// Rendered The Kubernetes objects that differ. Only inputs that the change affects are rendered.
 	Rendered *RenderedPlan `json:"rendered,omitempty"`
-	Totals   PlanTotals    `json:"totals"`
+
+	// Totals The size of the effect of a change.
+	Totals PlanTotals `json:"totals"`
 }
 
 // PlanRequest Exactly one of `operations` and `rollout`.
 type PlanRequest struct {
+	// Operations The operations of a batch.
 	Operations []Operation `json:"operations,omitempty"`
 
 	// Rollout Plan an action on this rollout.
@@ -3232,7 +3747,7 @@ type PlanRequest struct {
 	Rendered *PlanRendering `json:"rendered,omitempty"`
 }
 
-// PlanTotals defines model for PlanTotals.
+// PlanTotals The size of the effect of a change.
 type PlanTotals struct {
 	// Clusters Clusters whose polls change.
 	//
@@ -3297,7 +3812,9 @@ type PlatformComponent struct {
 	// Example: sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945
 	OCIDigest string `json:"oci_digest,omitempty"`
 
-	// OCITag Example: latest
+	// OCITag Tag of the OCI artifact.
+	//
+	// Example: latest
 	OCITag string `json:"oci_tag"`
 
 	// DependsOn Components that must be healthy first.
@@ -3305,14 +3822,10 @@ type PlatformComponent struct {
 	// Example: ["traefik"]
 	DependsOn []string `json:"depends_on"`
 
-	// Type How the cluster deploys the component: a HelmRelease or a Kustomization.
-	//
-	// Example: helm
+	// Type How Flux installs it.
 	Type ComponentType `json:"type"`
 
-	// Patches Values by Helm value path (`ui.color`, `hosts[0].name`, `nodeSelector.kubernetes\.io/os`).
-	//
-	// Example: {"replicaCount":"2","ui.color":"#2f855a"}
+	// Patches Values for all clusters, by Helm value path.
 	Patches PatchValues `json:"patches"`
 
 	// ReleaseName Helm release; defaults to the id.
@@ -3335,10 +3848,14 @@ type PlatformComponent struct {
 	// Example: 42
 	Revision int64 `json:"revision"`
 
-	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	// CreatedAt When it was created.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	CreatedAt time.Time `json:"created_at"`
 
-	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	// UpdatedAt When it was last changed.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt time.Time `json:"updated_at"`
 
 	// Images Images to replace in the rendered manifests. By name: the highest document with an entry of a name determines it; an entry with a name alone leaves the image as it is.
@@ -3347,7 +3864,7 @@ type PlatformComponent struct {
 	// ValuesFrom Helm values from objects on the cluster, before patches.
 	ValuesFrom []ValuesReference `json:"values_from,omitempty"`
 
-	// VersionPolicy How newer versions of a component, and newer images by its image policies, become changes. They never move backward, and never to a held version.
+	// VersionPolicy How newer versions become changes; absent: they do not.
 	VersionPolicy *VersionPolicy `json:"version_policy,omitempty"`
 
 	// ImagePolicies Which new images move, by name.
@@ -3386,7 +3903,9 @@ type PlatformComponentCreate struct {
 	// Example: sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945
 	OCIDigest nullable.Nullable[string] `json:"oci_digest,omitempty"`
 
-	// OCITag Example: latest
+	// OCITag Tag of the OCI artifact.
+	//
+	// Example: latest
 	OCITag nullable.Nullable[string] `json:"oci_tag,omitempty"`
 
 	// DependsOn Components that must be healthy first.
@@ -3422,17 +3941,23 @@ type PlatformComponentCreate struct {
 	// Example: 42
 	Revision nullable.Nullable[int64] `json:"revision,omitempty"`
 
-	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	// CreatedAt Read-only; ignored.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	CreatedAt nullable.Nullable[time.Time] `json:"created_at,omitempty"`
 
-	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	// UpdatedAt Read-only; ignored.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
 
 	// Images Images to replace in the rendered manifests. By name: the highest document with an entry of a name determines it; an entry with a name alone leaves the image as it is.
 	Images nullable.Nullable[[]ComponentImage] `json:"images,omitempty"`
 
 	// ValuesFrom Helm values from objects on the cluster, before patches.
-	ValuesFrom    nullable.Nullable[[]ValuesReference]  `json:"values_from,omitempty"`
+	ValuesFrom nullable.Nullable[[]ValuesReference] `json:"values_from,omitempty"`
+
+	// VersionPolicy How newer versions become changes; absent: they do not.
 	VersionPolicy nullable.Nullable[VersionPolicyInput] `json:"version_policy,omitempty"`
 
 	// ImagePolicies Which new images move; replaced as a whole.
@@ -3471,7 +3996,9 @@ type PlatformComponentPatch struct {
 	// Example: sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945
 	OCIDigest nullable.Nullable[string] `json:"oci_digest,omitempty"`
 
-	// OCITag Example: latest
+	// OCITag Tag of the OCI artifact.
+	//
+	// Example: latest
 	OCITag nullable.Nullable[string] `json:"oci_tag,omitempty"`
 
 	// DependsOn Components that must be healthy first.
@@ -3482,7 +4009,9 @@ type PlatformComponentPatch struct {
 	// Type Default by `oci_url`: kustomize for oci://, else helm. A kustomize that no request has set becomes helm with a URL that is not oci://.
 	//
 	// Example: helm
-	Type    nullable.Nullable[string]           `json:"type,omitempty"`
+	Type nullable.Nullable[string] `json:"type,omitempty"`
+
+	// Patches Values for all clusters, by Helm value path; null removes one.
 	Patches nullable.Nullable[MergePatchValues] `json:"patches,omitempty"`
 
 	// ReleaseName Helm release; defaults to the id.
@@ -3505,17 +4034,23 @@ type PlatformComponentPatch struct {
 	// Example: 42
 	Revision nullable.Nullable[int64] `json:"revision,omitempty"`
 
-	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	// CreatedAt Read-only; ignored.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	CreatedAt nullable.Nullable[time.Time] `json:"created_at,omitempty"`
 
-	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	// UpdatedAt Read-only; ignored.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
 
 	// Images Images to replace in the rendered manifests. By name: the highest document with an entry of a name determines it; an entry with a name alone leaves the image as it is.
 	Images nullable.Nullable[[]ComponentImage] `json:"images,omitempty"`
 
 	// ValuesFrom Helm values from objects on the cluster, before patches.
-	ValuesFrom    nullable.Nullable[[]ValuesReference]  `json:"values_from,omitempty"`
+	ValuesFrom nullable.Nullable[[]ValuesReference] `json:"values_from,omitempty"`
+
+	// VersionPolicy How newer versions become changes; absent: they do not.
 	VersionPolicy nullable.Nullable[VersionPolicyInput] `json:"version_policy,omitempty"`
 
 	// ImagePolicies Which new images move; replaced as a whole.
@@ -3554,7 +4089,9 @@ type PlatformComponentUpdate struct {
 	// Example: sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945
 	OCIDigest nullable.Nullable[string] `json:"oci_digest,omitempty"`
 
-	// OCITag Example: latest
+	// OCITag Tag of the OCI artifact.
+	//
+	// Example: latest
 	OCITag nullable.Nullable[string] `json:"oci_tag,omitempty"`
 
 	// DependsOn Components that must be healthy first.
@@ -3590,17 +4127,23 @@ type PlatformComponentUpdate struct {
 	// Example: 42
 	Revision nullable.Nullable[int64] `json:"revision,omitempty"`
 
-	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	// CreatedAt Read-only; ignored.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	CreatedAt nullable.Nullable[time.Time] `json:"created_at,omitempty"`
 
-	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	// UpdatedAt Read-only; ignored.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
 
 	// Images Images to replace in the rendered manifests. By name: the highest document with an entry of a name determines it; an entry with a name alone leaves the image as it is.
 	Images nullable.Nullable[[]ComponentImage] `json:"images,omitempty"`
 
 	// ValuesFrom Helm values from objects on the cluster, before patches.
-	ValuesFrom    nullable.Nullable[[]ValuesReference]  `json:"values_from,omitempty"`
+	ValuesFrom nullable.Nullable[[]ValuesReference] `json:"values_from,omitempty"`
+
+	// VersionPolicy How newer versions become changes; absent: they do not.
 	VersionPolicy nullable.Nullable[VersionPolicyInput] `json:"version_policy,omitempty"`
 
 	// ImagePolicies Which new images move; replaced as a whole.
@@ -3609,16 +4152,24 @@ type PlatformComponentUpdate struct {
 
 // Problem RFC 9457 problem details, with a stable code and every field problem.
 type Problem struct {
-	// Type Example: about:blank
+	// Type Always `about:blank`.
+	//
+	// Example: about:blank
 	Type string `json:"type"`
 
-	// Title Example: Bad Request
+	// Title Text of the HTTP status.
+	//
+	// Example: Bad Request
 	Title string `json:"title"`
 
-	// Status Example: 400
+	// Status The HTTP status.
+	//
+	// Example: 400
 	Status int `json:"status"`
 
-	// Detail Example: there is no cluster "demo-cluster-02"
+	// Detail What is wrong.
+	//
+	// Example: there is no cluster "demo-cluster-02"
 	Detail string `json:"detail"`
 
 	// Instance Path of the request.
@@ -3645,9 +4196,11 @@ type Problem struct {
 	OldestRevision int64 `json:"oldest_revision,omitempty"`
 }
 
-// ProtectedLoss defines model for ProtectedLoss.
+// ProtectedLoss What a change removes from one protected environment.
 type ProtectedLoss struct {
-	// Environment Example: prod
+	// Environment The protected environment.
+	//
+	// Example: prod
 	Environment string `json:"environment"`
 
 	// Clusters Clusters that lose something.
@@ -3684,7 +4237,7 @@ type PushedVersion struct {
 	CreatedAt *time.Time `json:"created_at,omitempty"`
 }
 
-// Readiness defines model for Readiness.
+// Readiness The result of the readiness probe.
 type Readiness struct {
 	// Status `ok` or `unavailable`.
 	//
@@ -3705,7 +4258,7 @@ type Readiness struct {
 // Example: 0fbb0b7c3b0f6f52
 type Receipt = string
 
-// RenderRequest defines model for RenderRequest.
+// RenderRequest The cluster whose Kubernetes objects to render, and the templates.
 type RenderRequest struct {
 	// Cluster Id or DNS name.
 	//
@@ -3723,9 +4276,11 @@ type RenderRequest struct {
 	ResourceSets ResourceSets `json:"resource_sets,omitempty"`
 }
 
-// RenderedCluster defines model for RenderedCluster.
+// RenderedCluster The objects of a cluster that a change creates, updates or deletes.
 type RenderedCluster struct {
-	// Cluster Example: demo-cluster-01
+	// Cluster Id of the cluster.
+	//
+	// Example: demo-cluster-01
 	Cluster string `json:"cluster"`
 
 	// Objects Deleted objects first, then updated and created ones.
@@ -3737,12 +4292,16 @@ type RenderedCluster struct {
 	Error string `json:"error,omitempty"`
 }
 
-// RenderedResourceSet defines model for RenderedResourceSet.
+// RenderedResourceSet The objects of one ResourceSet.
 type RenderedResourceSet struct {
-	// Name Example: namespaces
+	// Name Name of the ResourceSet.
+	//
+	// Example: namespaces
 	Name string `json:"name"`
 
-	// Namespace Example: flux-system
+	// Namespace Namespace of the ResourceSet.
+	//
+	// Example: flux-system
 	Namespace string `json:"namespace"`
 
 	// Objects In the order of the template.
@@ -3754,8 +4313,9 @@ type RenderedResourceSet struct {
 	Error string `json:"error,omitempty"`
 }
 
-// Rendering defines model for Rendering.
+// Rendering The Kubernetes objects of a cluster.
 type Rendering struct {
+	// ResourceSets One entry for each ResourceSet.
 	ResourceSets []RenderedResourceSet `json:"resource_sets"`
 }
 
@@ -3771,9 +4331,7 @@ type Resource struct {
 	// Example: default-deny
 	ID string `json:"id"`
 
-	// Spec The fields of a definition, as the schema of its type has them.
-	//
-	// Example: {"ingress":[{"port":8080}],"namespace":"team-sandbox"}
+	// Spec The fields that the schema of the type allows.
 	Spec Spec `json:"spec"`
 
 	// Revision Revision of the last change.
@@ -3781,10 +4339,14 @@ type Resource struct {
 	// Example: 42
 	Revision int64 `json:"revision"`
 
-	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	// CreatedAt When it was created.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	CreatedAt time.Time `json:"created_at"`
 
-	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	// UpdatedAt When it was last changed.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
@@ -3803,10 +4365,14 @@ type ResourceAssignment struct {
 
 // ResourceAssignmentInput A definition of one of your resource types to assign to a cluster. Overrides that are null or empty are none.
 type ResourceAssignmentInput struct {
-	// ID Example: default-deny
+	// ID Id of the definition.
+	//
+	// Example: default-deny
 	ID string `json:"id"`
 
-	// Overrides Example: {"namespace":"team-a"}
+	// Overrides Fields of its spec that differ on this cluster, each as a whole.
+	//
+	// Example: {"namespace":"team-a"}
 	Overrides nullable.Nullable[map[string]interface{}] `json:"overrides,omitempty"`
 }
 
@@ -3832,10 +4398,14 @@ type ResourceCreate struct {
 	// Example: 42
 	Revision nullable.Nullable[int64] `json:"revision,omitempty"`
 
-	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	// CreatedAt Read-only; ignored.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	CreatedAt nullable.Nullable[time.Time] `json:"created_at,omitempty"`
 
-	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	// UpdatedAt Read-only; ignored.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
 }
 
@@ -3844,7 +4414,9 @@ type ResourcePatch = ResourceUpdate
 
 // ResourceSettings Settings of one assignment. Absent ones stay; overrides are replaced as a whole, null clears them.
 type ResourceSettings struct {
-	// Overrides Example: {"namespace":"team-a"}
+	// Overrides Fields of its spec that differ on this cluster, each as a whole; null clears them.
+	//
+	// Example: {"namespace":"team-a"}
 	Overrides nullable.Nullable[map[string]interface{}] `json:"overrides,omitempty"`
 }
 
@@ -3895,10 +4467,14 @@ type ResourceType struct {
 	// Example: 42
 	Revision int64 `json:"revision"`
 
-	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	// CreatedAt When it was created.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	CreatedAt time.Time `json:"created_at"`
 
-	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	// UpdatedAt When it was last changed.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
@@ -3949,10 +4525,14 @@ type ResourceTypeCreate struct {
 	// Example: 42
 	Revision nullable.Nullable[int64] `json:"revision,omitempty"`
 
-	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	// CreatedAt Read-only; ignored.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	CreatedAt nullable.Nullable[time.Time] `json:"created_at,omitempty"`
 
-	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	// UpdatedAt Read-only; ignored.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
 }
 
@@ -4006,10 +4586,14 @@ type ResourceTypeUpdate struct {
 	// Example: 42
 	Revision nullable.Nullable[int64] `json:"revision,omitempty"`
 
-	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	// CreatedAt Read-only; ignored.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	CreatedAt nullable.Nullable[time.Time] `json:"created_at,omitempty"`
 
-	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	// UpdatedAt Read-only; ignored.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
 }
 
@@ -4035,19 +4619,27 @@ type ResourceUpdate struct {
 	// Example: 42
 	Revision nullable.Nullable[int64] `json:"revision,omitempty"`
 
-	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	// CreatedAt Read-only; ignored.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	CreatedAt nullable.Nullable[time.Time] `json:"created_at,omitempty"`
 
-	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	// UpdatedAt Read-only; ignored.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
 }
 
-// RestoreRequest defines model for RestoreRequest.
+// RestoreRequest The documents to restore.
 type RestoreRequest struct {
-	// Kind Example: cluster
+	// Kind With `id`: only this document.
+	//
+	// Example: cluster
 	Kind string `json:"kind,omitempty"`
 
-	// ID Example: demo-cluster-01
+	// ID With `kind`: only this document.
+	//
+	// Example: demo-cluster-01
 	ID string `json:"id,omitempty"`
 
 	// Type With kind `resource`: its resource type.
@@ -4056,7 +4648,7 @@ type RestoreRequest struct {
 	Type string `json:"type,omitempty"`
 }
 
-// RevertRequest defines model for RevertRequest.
+// RevertRequest The documents to revert, and how to resolve later changes.
 type RevertRequest struct {
 	// Documents Revert only the changes of these documents; all, when it is absent or empty.
 	Documents []DocumentRef `json:"documents,omitempty"`
@@ -4067,15 +4659,21 @@ type RevertRequest struct {
 	Prefer string `json:"prefer,omitempty"`
 }
 
-// RevisionChange defines model for RevisionChange.
+// RevisionChange A document before and after a revision.
 type RevisionChange struct {
-	// Kind Example: cluster
+	// Kind Kind of the document.
+	//
+	// Example: cluster
 	Kind string `json:"kind"`
 
-	// ID Example: demo-cluster-01
+	// ID Id of the document.
+	//
+	// Example: demo-cluster-01
 	ID string `json:"id"`
 
-	// Action Example: update
+	// Action create, update or delete.
+	//
+	// Example: update
 	Action string `json:"action"`
 
 	// Before Absent when the document was created.
@@ -4087,32 +4685,50 @@ type RevisionChange struct {
 	After json.RawMessage `json:"after,omitempty"`
 }
 
-// RevisionDetail defines model for RevisionDetail.
+// RevisionDetail A revision with its changes.
 type RevisionDetail struct {
-	// Revision Example: 42
+	// Revision Number of the revision.
+	//
+	// Example: 42
 	Revision int64 `json:"revision"`
 
-	// CommitID Example: 5f1c2ab9-6f0e-4f0e-9a43-4a0c6ab1c0de
+	// CommitID Id of the commit; tells histories apart.
+	//
+	// Example: 5f1c2ab9-6f0e-4f0e-9a43-4a0c6ab1c0de
 	CommitID openapi_types.UUID `json:"commit_id"`
 
-	// At Example: 2026-01-02T03:04:05.678901Z
+	// At When it was committed.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	At time.Time `json:"at"`
 
-	// Actor Example: static-write
+	// Actor Name of the token, or of the identity.
+	//
+	// Example: static-write
 	Actor string `json:"actor"`
 
-	// Author Example: ann@example.com
+	// Author X-Change-Author of the request, as it was claimed; empty: none.
+	//
+	// Example: ann@example.com
 	Author string `json:"author"`
 
-	// Reason Example: CHG-1234: scale for the launch
+	// Reason X-Change-Reason of the request; empty: none.
+	//
+	// Example: CHG-1234: scale for the launch
 	Reason string `json:"reason"`
 
-	// RequestID Example: 8d3f0c1e-0b9a-4a58-8f8e-1d2c3b4a5f60
+	// RequestID X-Request-Id of the request.
+	//
+	// Example: 8d3f0c1e-0b9a-4a58-8f8e-1d2c3b4a5f60
 	RequestID string `json:"request_id"`
 
-	// ChangeCount Example: 1
-	ChangeCount int              `json:"change_count"`
-	Changes     []RevisionChange `json:"changes"`
+	// ChangeCount Number of changed documents.
+	//
+	// Example: 1
+	ChangeCount int `json:"change_count"`
+
+	// Changes The changed documents of this page.
+	Changes []RevisionChange `json:"changes"`
 
 	// Summary Summary: the requested operations that had an effect.
 	//
@@ -4154,7 +4770,9 @@ type RevisionOperation struct {
 	// Example: platform_component
 	Kind string `json:"kind,omitempty"`
 
-	// ID Example: podinfo
+	// ID Id of the document that it names.
+	//
+	// Example: podinfo
 	ID string `json:"id,omitempty"`
 
 	// Fields The first fields that it changed, with short values; of patches and labels the names that it set.
@@ -4172,16 +4790,24 @@ type RevisionOperation struct {
 	// Example: ["demo-cluster-01"]
 	ClusterIds []string `json:"cluster_ids,omitempty"`
 
-	// Selector Example: environment=dev
+	// Selector Selector of its clusters.
+	//
+	// Example: environment=dev
 	Selector string `json:"selector,omitempty"`
 
-	// All Example: false
+	// All It was applied to every cluster.
+	//
+	// Example: false
 	All bool `json:"all,omitempty"`
 
-	// Cascade Example: false
+	// Cascade The definition was also removed from clusters.
+	//
+	// Example: false
 	Cascade bool `json:"cascade,omitempty"`
 
-	// Mode Example: orphan
+	// Mode Of the deletion of a cluster.
+	//
+	// Example: orphan
 	Mode string `json:"mode,omitempty"`
 
 	// Revision restore and revert.
@@ -4189,10 +4815,14 @@ type RevisionOperation struct {
 	// Example: 42
 	Revision int64 `json:"revision,omitempty"`
 
-	// Prefer Example: ours
+	// Prefer revert: how later changes were resolved.
+	//
+	// Example: ours
 	Prefer string `json:"prefer,omitempty"`
 
-	// FieldManager Example: ci
+	// FieldManager The owner of the values.
+	//
+	// Example: ci
 	FieldManager string `json:"field_manager,omitempty"`
 
 	// Layers The first of the layers that it was applied to.
@@ -4211,15 +4841,21 @@ type RevisionOperation struct {
 	Unchanged int `json:"unchanged,omitempty"`
 }
 
-// RevisionSummary defines model for RevisionSummary.
+// RevisionSummary A revision, with its first changes.
 type RevisionSummary struct {
-	// Revision Example: 42
+	// Revision Number of the revision.
+	//
+	// Example: 42
 	Revision int64 `json:"revision"`
 
-	// CommitID Example: 5f1c2ab9-6f0e-4f0e-9a43-4a0c6ab1c0de
+	// CommitID Id of the commit; tells histories apart.
+	//
+	// Example: 5f1c2ab9-6f0e-4f0e-9a43-4a0c6ab1c0de
 	CommitID openapi_types.UUID `json:"commit_id"`
 
-	// At Example: 2026-01-02T03:04:05.678901Z
+	// At When it was committed.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	At time.Time `json:"at"`
 
 	// Actor Name of the token.
@@ -4232,10 +4868,14 @@ type RevisionSummary struct {
 	// Example: ann@example.com
 	Author string `json:"author"`
 
-	// Reason Example: CHG-1234: scale for the launch
+	// Reason X-Change-Reason of the request; empty: none.
+	//
+	// Example: CHG-1234: scale for the launch
 	Reason string `json:"reason"`
 
-	// RequestID Example: 8d3f0c1e-0b9a-4a58-8f8e-1d2c3b4a5f60
+	// RequestID X-Request-Id of the request.
+	//
+	// Example: 8d3f0c1e-0b9a-4a58-8f8e-1d2c3b4a5f60
 	RequestID string `json:"request_id"`
 
 	// ChangeCount Number of documents changed.
@@ -4287,7 +4927,9 @@ type RoleBinding struct {
 	// Role Name of the ClusterRole.
 	//
 	// Example: view
-	Role     string    `json:"role"`
+	Role string `json:"role"`
+
+	// Subjects Who has the role.
 	Subjects []Subject `json:"subjects"`
 
 	// Revision Revision of the last change.
@@ -4295,10 +4937,14 @@ type RoleBinding struct {
 	// Example: 42
 	Revision int64 `json:"revision"`
 
-	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	// CreatedAt When it was created.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	CreatedAt time.Time `json:"created_at"`
 
-	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	// UpdatedAt When it was last changed.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
@@ -4312,7 +4958,9 @@ type RoleBindingCreate struct {
 	// Role Name of the ClusterRole.
 	//
 	// Example: view
-	Role     string         `json:"role"`
+	Role string `json:"role"`
+
+	// Subjects Who has the role.
 	Subjects []SubjectInput `json:"subjects"`
 
 	// Revision Revision of the last change.
@@ -4320,17 +4968,21 @@ type RoleBindingCreate struct {
 	// Example: 42
 	Revision nullable.Nullable[int64] `json:"revision,omitempty"`
 
-	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	// CreatedAt Read-only; ignored.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	CreatedAt nullable.Nullable[time.Time] `json:"created_at,omitempty"`
 
-	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	// UpdatedAt Read-only; ignored.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
 }
 
 // RoleBindingPatch A cluster role binding definition: fields to replace, or a merge patch. Read-only fields are ignored, so that a document can be sent back.
 type RoleBindingPatch = RoleBindingUpdate
 
-// RoleBindingRef defines model for RoleBindingRef.
+// RoleBindingRef A reference to a role binding definition.
 type RoleBindingRef struct {
 	// ID Id of a role binding definition.
 	//
@@ -4348,7 +5000,9 @@ type RoleBindingUpdate struct {
 	// Role Name of the ClusterRole.
 	//
 	// Example: view
-	Role     nullable.Nullable[string]         `json:"role,omitempty"`
+	Role nullable.Nullable[string] `json:"role,omitempty"`
+
+	// Subjects Who has the role.
 	Subjects nullable.Nullable[[]SubjectInput] `json:"subjects,omitempty"`
 
 	// Revision Revision of the last change.
@@ -4356,19 +5010,27 @@ type RoleBindingUpdate struct {
 	// Example: 42
 	Revision nullable.Nullable[int64] `json:"revision,omitempty"`
 
-	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	// CreatedAt Read-only; ignored.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	CreatedAt nullable.Nullable[time.Time] `json:"created_at,omitempty"`
 
-	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	// UpdatedAt Read-only; ignored.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
 }
 
 // Rollout A change that reaches clusters stage by stage: clusters of started stages are served the change, all others are not.
 type Rollout struct {
-	// ID Example: podinfo-6.9
+	// ID DNS-1123 subdomain; never changes.
+	//
+	// Example: podinfo-6.9
 	ID string `json:"id"`
 
-	// Description Example: CHG-1234
+	// Description What it is for.
+	//
+	// Example: CHG-1234
 	Description string `json:"description"`
 
 	// State `proposed`: no stage has started. `paused`: clusters of started stages keep the change, and no stage can start.
@@ -4379,8 +5041,10 @@ type Rollout struct {
 	// Started Number of stages that were started or skipped, from the first one on.
 	//
 	// Example: 1
-	Started int                  `json:"started"`
-	Stages  []RolloutStageStatus `json:"stages"`
+	Started int `json:"started"`
+
+	// Stages The stages, in their order.
+	Stages []RolloutStageStatus `json:"stages"`
 
 	// Changes Each document before and after the change, at the creation of the rollout.
 	Changes []RevisionChange `json:"changes"`
@@ -4398,10 +5062,14 @@ type Rollout struct {
 	// Example: 42
 	Revision int64 `json:"revision"`
 
-	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	// CreatedAt When it was created.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	CreatedAt time.Time `json:"created_at"`
 
-	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	// UpdatedAt When it was last changed.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt time.Time `json:"updated_at"`
 
 	// Advance `manual`: a person starts each stage. `automatic`: a person starts the first stage; the server starts each further one when the gate of the stage before has passed, and completes the rollout.
@@ -4409,7 +5077,7 @@ type Rollout struct {
 	// Example: automatic
 	Advance string `json:"advance"`
 
-	// Gate A started stage passes its gate when the soak is over, enough of its affected clusters have confirmed their inputs, and not too many have failed. Offline clusters are not counted.
+	// Gate Gate of all stages; only with `advance: automatic`.
 	Gate *RolloutGate `json:"gate,omitempty"`
 
 	// OnFailure Reaction if more clusters of a stage fail than its gate allows. `back`: the stage loses the change, and the rollout is paused.
@@ -4440,7 +5108,7 @@ type Rollout struct {
 	// Example: true
 	Complete bool `json:"complete,omitempty"`
 
-	// Waiting Why the rollout does not advance now.
+	// Waiting Absent: it advances within seconds, or is not running.
 	Waiting *RolloutWaiting `json:"waiting,omitempty"`
 
 	// Automation The component whose version policy proposed it, or `group/` and the group of the policies. Absent: a person created it, or you may not read these components.
@@ -4464,7 +5132,9 @@ type RolloutCreate struct {
 	// Example: podinfo-6.9
 	ID string `json:"id"`
 
-	// Description Example: CHG-1234
+	// Description What it is for.
+	//
+	// Example: CHG-1234
 	Description string `json:"description,omitempty"`
 
 	// Operations The change, as in a batch.
@@ -4483,7 +5153,7 @@ type RolloutCreate struct {
 	// Example: automatic
 	Advance string `json:"advance,omitempty"`
 
-	// Gate A started stage passes its gate when the soak is over, enough of its affected clusters have confirmed their inputs, and not too many have failed. Offline clusters are not counted.
+	// Gate Gate of all stages; only with `advance: automatic`.
 	Gate *RolloutGate `json:"gate,omitempty"`
 
 	// OnFailure Reaction if more clusters of a stage fail than its gate allows. `back`: the stage loses the change, and the rollout is paused.
@@ -4497,10 +5167,12 @@ type RolloutCreate struct {
 
 // RolloutFailure The failure of a cluster at an input that the rollout changes.
 type RolloutFailure struct {
-	// ClusterID Example: demo-cluster-01
+	// ClusterID Id of the cluster.
+	//
+	// Example: demo-cluster-01
 	ClusterID string `json:"cluster_id"`
 
-	// Failure A failure event of a cluster. The text is untrusted; show it as text.
+	// Failure The failure.
 	Failure Failure `json:"failure"`
 }
 
@@ -4554,7 +5226,9 @@ type RolloutProgress struct {
 	// Example: 0
 	Unknown int `json:"unknown"`
 
-	// Failed Example: 1
+	// Failed An input that the rollout changes failed.
+	//
+	// Example: 1
 	Failed int `json:"failed"`
 
 	// Offline The cluster has not polled for OFFLINE_AFTER. The gate does not wait for it.
@@ -4588,7 +5262,9 @@ type RolloutStage struct {
 	// Example: dev
 	Name string `json:"name"`
 
-	// ClusterIds Example: ["demo-cluster-01"]
+	// ClusterIds These clusters.
+	//
+	// Example: ["demo-cluster-01"]
 	ClusterIds []string `json:"cluster_ids,omitempty"`
 
 	// Selector Kubernetes label selector over labels, `environment` and `id`.
@@ -4611,7 +5287,7 @@ type RolloutStage struct {
 	// Example: 3
 	Count int `json:"count,omitempty"`
 
-	// Gate A started stage passes its gate when the soak is over, enough of its affected clusters have confirmed their inputs, and not too many have failed. Offline clusters are not counted.
+	// Gate Overrides single fields of the gate of the rollout.
 	Gate *RolloutGate `json:"gate,omitempty"`
 
 	// Approval The stage can neither start nor be skipped until it is approved. The approval ends when the stage is rolled back, and when its clusters, or the inputs that its start changes on them, differ from those approved.
@@ -4622,22 +5298,34 @@ type RolloutStage struct {
 
 // RolloutStageStatus A stage with its clusters.
 type RolloutStageStatus struct {
-	// Name Example: dev
+	// Name Name of the stage.
+	//
+	// Example: dev
 	Name string `json:"name"`
 
-	// ClusterIds Example: ["demo-cluster-01"]
+	// ClusterIds The clusters that the stage names.
+	//
+	// Example: ["demo-cluster-01"]
 	ClusterIds []string `json:"cluster_ids,omitempty"`
 
-	// Selector Example: environment=dev
+	// Selector Selector of its clusters.
+	//
+	// Example: environment=dev
 	Selector string `json:"selector,omitempty"`
 
-	// All Example: false
+	// All Every cluster that no earlier stage selects.
+	//
+	// Example: false
 	All bool `json:"all,omitempty"`
 
-	// Percent Example: 10
+	// Percent Share of the selected clusters.
+	//
+	// Example: 10
 	Percent int `json:"percent,omitempty"`
 
-	// Count Example: 3
+	// Count Number of the selected clusters.
+	//
+	// Example: 3
 	Count int `json:"count,omitempty"`
 
 	// State `started`: its clusters are served the change. After an abort, no cluster is.
@@ -4650,16 +5338,20 @@ type RolloutStageStatus struct {
 	// Example: 12
 	Clusters int `json:"clusters"`
 
-	// Gate A started stage passes its gate when the soak is over, enough of its affected clusters have confirmed their inputs, and not too many have failed. Offline clusters are not counted.
+	// Gate The effective gate, with the values of the rollout and the defaults.
 	Gate *RolloutGate `json:"gate,omitempty"`
 
-	// StartedAt Example: 2026-01-02T03:04:05.678901Z
+	// StartedAt When the stage started.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	StartedAt *time.Time `json:"started_at,omitempty"`
 
-	// Progress Numbers of clusters of a stage whose inputs the rollout changes, by the status of these inputs.
+	// Progress Only of open rollouts.
 	Progress *RolloutProgress `json:"progress,omitempty"`
 
-	// Approval Example: true
+	// Approval The stage cannot start until it is approved.
+	//
+	// Example: true
 	Approval bool `json:"approval,omitempty"`
 
 	// ApprovedBy The actor who approved the stage; empty: not approved.
@@ -4667,7 +5359,9 @@ type RolloutStageStatus struct {
 	// Example: token:ann
 	ApprovedBy string `json:"approved_by,omitempty"`
 
-	// ApprovedAt Example: 2026-01-02T03:04:05.678901Z
+	// ApprovedAt When it was approved.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	ApprovedAt *time.Time `json:"approved_at,omitempty"`
 
 	// ApprovalEnded Why the last approval of the stage has ended: its clusters, or the inputs that its start changes on them, differ from those approved.
@@ -4678,7 +5372,9 @@ type RolloutStageStatus struct {
 
 // RolloutVersion A version that the rollout of a version policy brings.
 type RolloutVersion struct {
-	// Component Example: podinfo
+	// Component Id of the component.
+	//
+	// Example: podinfo
 	Component string `json:"component"`
 
 	// Image The image; absent: a version of the component itself.
@@ -4686,10 +5382,14 @@ type RolloutVersion struct {
 	// Example: ghcr.io/stefanprodan/podinfo
 	Image string `json:"image,omitempty"`
 
-	// Version Example: 6.9.0
+	// Version The version or tag.
+	//
+	// Example: 6.9.0
 	Version string `json:"version"`
 
-	// Digest Example: sha256:486ea46224d1bb4fb680f34f7c9ad96a8f24ec88be73ea8e5a6c65260e9cb8a7
+	// Digest The digest; absent: none is set.
+	//
+	// Example: sha256:486ea46224d1bb4fb680f34f7c9ad96a8f24ec88be73ea8e5a6c65260e9cb8a7
 	Digest string `json:"digest,omitempty"`
 }
 
@@ -4700,7 +5400,9 @@ type RolloutWaiting struct {
 	// Example: soak
 	Reason string `json:"reason"`
 
-	// Message Example: soak of stage dev
+	// Message The reason as text.
+	//
+	// Example: soak of stage dev
 	Message string `json:"message"`
 
 	// Stage The current stage, or the one to start.
@@ -4721,7 +5423,9 @@ type RolloutWindow struct {
 	// Example: ["mon","tue","wed","thu"]
 	Days []string `json:"days,omitempty"`
 
-	// From Example: 08:00
+	// From Beginning of the window, by the clock of `tz`.
+	//
+	// Example: 08:00
 	From string `json:"from"`
 
 	// To End of the window; on the next day unless it is after `from`.
@@ -4735,7 +5439,7 @@ type RolloutWindow struct {
 	Tz string `json:"tz,omitempty"`
 }
 
-// SearchResult defines model for SearchResult.
+// SearchResult A document, label, version, revision or failure that a search has found.
 type SearchResult struct {
 	// Kind `label`, `version`, `revision`, or a kind of document such as `cluster`, `platform_component` or `resource/policies`.
 	//
@@ -4762,7 +5466,9 @@ type SearchResult struct {
 	// Example: 6.9.0
 	ComponentVersion string `json:"component_version,omitempty"`
 
-	// OCITag Example: latest
+	// OCITag Of a component or a version.
+	//
+	// Example: latest
 	OCITag string `json:"oci_tag,omitempty"`
 
 	// Clusters Number of clusters with a label.
@@ -4777,8 +5483,9 @@ type SearchResult struct {
 	Revision *RevisionSummary `json:"revision,omitempty"`
 }
 
-// SearchResults defines model for SearchResults.
+// SearchResults What a search has found.
 type SearchResults struct {
+	// Results The results of each kind, the best first.
 	Results []SearchResult `json:"results"`
 
 	// More There are more results of some kind than `limit`.
@@ -4823,9 +5530,11 @@ type SessionEnd struct {
 // Example: {"ingress":[{"port":8080}],"namespace":"team-sandbox"}
 type Spec = json.RawMessage
 
-// Status defines model for Status.
+// Status The result of the liveness probe.
 type Status struct {
-	// Status Example: ok
+	// Status Always `ok`.
+	//
+	// Example: ok
 	Status string `json:"status"`
 }
 
@@ -4834,9 +5543,11 @@ type Status struct {
 // Example: {"confirmed":11,"failed":1}
 type StatusCounts map[string]int
 
-// StatusFacet defines model for StatusFacet.
+// StatusFacet The listed clusters, counted by the values of one property.
 type StatusFacet struct {
-	// Name Example: environment
+	// Name The property that is counted.
+	//
+	// Example: environment
 	Name string `json:"name"`
 
 	// Key Of the label.
@@ -4853,73 +5564,97 @@ type StatusFacet struct {
 	OtherValues int `json:"other_values,omitempty"`
 }
 
-// StatusHistory defines model for StatusHistory.
+// StatusHistory Numbers of clusters by state over time.
 type StatusHistory struct {
-	// IntervalSeconds Example: 300
-	IntervalSeconds int             `json:"interval_seconds"`
-	Counts          []HistoricCount `json:"counts"`
+	// IntervalSeconds Length of an interval.
+	//
+	// Example: 300
+	IntervalSeconds int `json:"interval_seconds"`
+
+	// Counts One entry for each interval, the oldest first.
+	Counts []HistoricCount `json:"counts"`
 }
 
 // Strategy A named list of stages. A rollout copies it when it is created.
 type Strategy struct {
-	// ID Example: waves
+	// ID DNS-1123 label; never changes.
+	//
+	// Example: waves
 	ID string `json:"id"`
 
-	// Description Example: dev before prod
-	Description string         `json:"description"`
-	Stages      []RolloutStage `json:"stages"`
+	// Description What it is for.
+	//
+	// Example: dev before prod
+	Description string `json:"description"`
+
+	// Stages The stages, in their order.
+	Stages []RolloutStage `json:"stages"`
 
 	// Revision Revision of the last change.
 	//
 	// Example: 42
 	Revision int64 `json:"revision"`
 
-	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	// CreatedAt When it was created.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	CreatedAt time.Time `json:"created_at"`
 
-	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	// UpdatedAt When it was last changed.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt time.Time `json:"updated_at"`
 
-	// Gate A started stage passes its gate when the soak is over, enough of its affected clusters have confirmed their inputs, and not too many have failed. Offline clusters are not counted.
+	// Gate Gate of all stages of its rollouts.
 	Gate *RolloutGate `json:"gate,omitempty"`
 }
 
-// StrategyCreate defines model for StrategyCreate.
+// StrategyCreate A strategy to create.
 type StrategyCreate struct {
 	// ID DNS-1123 subdomain; never changes.
 	//
 	// Example: waves
 	ID string `json:"id"`
 
-	// Description Example: dev before prod
-	Description string         `json:"description,omitempty"`
-	Stages      []RolloutStage `json:"stages"`
+	// Description What it is for.
+	//
+	// Example: dev before prod
+	Description string `json:"description,omitempty"`
 
-	// Gate A started stage passes its gate when the soak is over, enough of its affected clusters have confirmed their inputs, and not too many have failed. Offline clusters are not counted.
+	// Stages The stages, in their order.
+	Stages []RolloutStage `json:"stages"`
+
+	// Gate Rollouts copy it with the stages.
 	Gate *RolloutGate `json:"gate,omitempty"`
 }
 
-// StrategyUpdate defines model for StrategyUpdate.
+// StrategyUpdate Fields of a strategy to replace.
 type StrategyUpdate struct {
 	// ID Absent, or as in the path.
 	//
 	// Example: waves
 	ID string `json:"id,omitempty"`
 
-	// Description Example: dev before prod
-	Description string         `json:"description,omitempty"`
-	Stages      []RolloutStage `json:"stages,omitempty"`
+	// Description What it is for.
+	//
+	// Example: dev before prod
+	Description string `json:"description,omitempty"`
 
-	// Gate A started stage passes its gate when the soak is over, enough of its affected clusters have confirmed their inputs, and not too many have failed. Offline clusters are not counted.
+	// Stages The stages, in their order.
+	Stages []RolloutStage `json:"stages,omitempty"`
+
+	// Gate Gate of all stages of its rollouts.
 	Gate *RolloutGate `json:"gate,omitempty"`
 }
 
-// Subject defines model for Subject.
+// Subject A subject of a role binding, as in Kubernetes.
 type Subject struct {
-	// Kind Example: Group
+	// Kind User, Group or ServiceAccount.
 	Kind SubjectKind `json:"kind"`
 
-	// Name Example: platform-team
+	// Name Name of the subject.
+	//
+	// Example: platform-team
 	Name string `json:"name"`
 
 	// Namespace Namespace of a ServiceAccount.
@@ -4933,17 +5668,21 @@ type Subject struct {
 	APIGroup string `json:"apiGroup,omitempty"`
 }
 
-// SubjectInput defines model for SubjectInput.
+// SubjectInput A subject of a role binding, with defaults for absent fields.
 type SubjectInput struct {
 	// APIGroup Defaults as in Kubernetes.
 	//
 	// Example: rbac.authorization.k8s.io
 	APIGroup nullable.Nullable[string] `json:"apiGroup,omitempty"`
 
-	// Kind Example: Group
+	// Kind The kind of a subject, as in Kubernetes.
+	//
+	// Example: Group
 	Kind SubjectKind `json:"kind"`
 
-	// Name Example: platform-team
+	// Name Name of the subject.
+	//
+	// Example: platform-team
 	Name string `json:"name"`
 
 	// Namespace Namespace of a ServiceAccount.
@@ -4952,7 +5691,9 @@ type SubjectInput struct {
 	Namespace nullable.Nullable[string] `json:"namespace,omitempty"`
 }
 
-// SubjectKind Example: Group
+// SubjectKind The kind of a subject, as in Kubernetes.
+//
+// Example: Group
 type SubjectKind = string
 
 // Token A bearer token that the fleet keeps, without its secret.
@@ -4967,9 +5708,7 @@ type Token struct {
 	// Example: poll-demo-cluster-01
 	Name string `json:"name"`
 
-	// Role `poll`: the Flux endpoints of one cluster. `read`: every read, and plans. `write`: every change of the fleet as well. `admin`: tokens as well. `scoped`: the rights of the access documents that name the token.
-	//
-	// Example: poll
+	// Role What the token may do.
 	Role TokenRole `json:"role"`
 
 	// ClusterID Role `poll`: the cluster; empty for other roles.
@@ -4977,7 +5716,9 @@ type Token struct {
 	// Example: demo-cluster-01
 	ClusterID string `json:"cluster_id"`
 
-	// Description Example: in the cluster's flux-system/flux-resourceset Secret
+	// Description Where it is used, for its rotation.
+	//
+	// Example: in the cluster's flux-system/flux-resourceset Secret
 	Description string `json:"description"`
 
 	// ExpiresAt Absent: it does not expire.
@@ -4993,10 +5734,14 @@ type Token struct {
 	// Example: 42
 	Revision int64 `json:"revision"`
 
-	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	// CreatedAt When it was created.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	CreatedAt time.Time `json:"created_at"`
 
-	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	// UpdatedAt When it was last changed.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
@@ -5007,9 +5752,7 @@ type TokenCreate struct {
 	// Example: poll-demo-cluster-01
 	Name string `json:"name"`
 
-	// Role `poll`: the Flux endpoints of one cluster. `read`: every read, and plans. `write`: every change of the fleet as well. `admin`: tokens as well. `scoped`: the rights of the access documents that name the token.
-	//
-	// Example: poll
+	// Role What the token may do.
 	Role TokenRole `json:"role"`
 
 	// ClusterID Role `poll`, and only there: the cluster.
@@ -5053,7 +5796,9 @@ type TokenSecret struct {
 	// Example: 8f2a41c7
 	Fingerprint string `json:"fingerprint"`
 
-	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	// CreatedAt When the secret was created.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	CreatedAt time.Time `json:"created_at"`
 
 	// ExpiresAt Until when it works; absent: as long as the token.
@@ -5069,7 +5814,9 @@ type ValueSource struct {
 	// Example: layer
 	Kind string `json:"kind"`
 
-	// ID Example: prod-eu
+	// ID Id of the document.
+	//
+	// Example: prod-eu
 	ID string `json:"id"`
 
 	// Pointer Where in the document (RFC 6901).
@@ -5115,10 +5862,14 @@ type ValueSource struct {
 
 // ValuesReference An object in namespace flux-system of the cluster that holds Helm values as YAML. Its content never comes here.
 type ValuesReference struct {
-	// Kind Example: Secret
+	// Kind Kind of the object.
+	//
+	// Example: Secret
 	Kind string `json:"kind"`
 
-	// Name Example: grafana-admin
+	// Name Name of the object, in the namespace of the HelmRelease.
+	//
+	// Example: grafana-admin
 	Name string `json:"name"`
 
 	// ValuesKey Key in it; values.yaml when absent.
@@ -5132,12 +5883,16 @@ type ValuesReference struct {
 	Optional bool `json:"optional,omitempty"`
 }
 
-// Version defines model for Version.
+// Version The version of the server.
 type Version struct {
-	// Version Example: v2.0.0
+	// Version Version of the server.
+	//
+	// Example: v2.0.0
 	Version string `json:"version"`
 
-	// GoVersion Example: go1.26.0
+	// GoVersion The Go release that built it.
+	//
+	// Example: go1.26.0
 	GoVersion string `json:"go_version"`
 
 	// Mode `read-only` or `crud`.
@@ -5158,7 +5913,9 @@ type VersionHold struct {
 	// Example: ghcr.io/stefanprodan/podinfo
 	Image string `json:"image,omitempty"`
 
-	// Version Example: 6.9.0
+	// Version The version or tag.
+	//
+	// Example: 6.9.0
 	Version string `json:"version"`
 
 	// Digest Absent: whatever the tag refers to.
@@ -5166,7 +5923,9 @@ type VersionHold struct {
 	// Example: sha256:486ea46224d1bb4fb680f34f7c9ad96a8f24ec88be73ea8e5a6c65260e9cb8a7
 	Digest string `json:"digest,omitempty"`
 
-	// At Example: 2026-01-02T03:04:05.678901Z
+	// At Time of the hold.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	At time.Time `json:"at"`
 
 	// By The actor.
@@ -5174,7 +5933,9 @@ type VersionHold struct {
 	// Example: static-write
 	By string `json:"by"`
 
-	// Reason Example: rollout auto-podinfo was aborted
+	// Reason Why it is held.
+	//
+	// Example: rollout auto-podinfo was aborted
 	Reason string `json:"reason,omitempty"`
 }
 
@@ -5195,19 +5956,27 @@ type VersionHoldCreate struct {
 	// Example: sha256:486ea46224d1bb4fb680f34f7c9ad96a8f24ec88be73ea8e5a6c65260e9cb8a7
 	Digest string `json:"digest,omitempty"`
 
-	// Reason Example: breaks sign-in
+	// Reason Why it is held.
+	//
+	// Example: breaks sign-in
 	Reason string `json:"reason,omitempty"`
 }
 
 // VersionPin A document that sets an older version of a component itself.
 type VersionPin struct {
-	// Kind Example: layer
+	// Kind Kind of the document.
+	//
+	// Example: layer
 	Kind string `json:"kind"`
 
-	// ID Example: prod-eu
+	// ID Id of the document.
+	//
+	// Example: prod-eu
 	ID string `json:"id"`
 
-	// Version Example: 6.7.0
+	// Version The version that it sets.
+	//
+	// Example: 6.7.0
 	Version string `json:"version"`
 }
 
@@ -5357,7 +6126,9 @@ type VersionSource struct {
 	// Example: 6.8.0
 	Stored string `json:"stored,omitempty"`
 
-	// StoredDigest Example: sha256:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824
+	// StoredDigest The digest that a move replaces.
+	//
+	// Example: sha256:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824
 	StoredDigest string `json:"stored_digest,omitempty"`
 
 	// Candidate The version that the policy moves to; absent: none.
@@ -5365,7 +6136,9 @@ type VersionSource struct {
 	// Example: 6.9.0
 	Candidate string `json:"candidate,omitempty"`
 
-	// CandidateDigest Example: sha256:486ea46224d1bb4fb680f34f7c9ad96a8f24ec88be73ea8e5a6c65260e9cb8a7
+	// CandidateDigest The digest that the policy moves to.
+	//
+	// Example: sha256:486ea46224d1bb4fb680f34f7c9ad96a8f24ec88be73ea8e5a6c65260e9cb8a7
 	CandidateDigest string `json:"candidate_digest,omitempty"`
 
 	// Problem Why there is no candidate, regardless of versions.
@@ -5378,33 +6151,39 @@ type VersionSource struct {
 	// Example: the registry has another digest for 6.8.0 now
 	Warning string `json:"warning,omitempty"`
 
-	// Scan The state of the scans of a source.
+	// Scan The last scan of the registry.
 	Scan *VersionScan `json:"scan,omitempty"`
 
 	// Versions Highest first.
 	Versions []KnownVersion `json:"versions"`
 }
 
-// VersionStatus defines model for VersionStatus.
+// VersionStatus The status of one version of a component on the clusters that have it.
 type VersionStatus struct {
-	// ComponentVersion Example: 6.9.0
+	// ComponentVersion The desired version.
+	//
+	// Example: 6.9.0
 	ComponentVersion string `json:"component_version"`
 
-	// OCITag Example: latest
+	// OCITag The desired tag.
+	//
+	// Example: latest
 	OCITag string `json:"oci_tag"`
 
-	// Clusters Example: 12
+	// Clusters Number of clusters with this version.
+	//
+	// Example: 12
 	Clusters int `json:"clusters"`
 
-	// Counts How many there are in each state. States that nothing is in are left out.
-	//
-	// Example: {"confirmed":11,"failed":1}
+	// Counts Number of these clusters by the state of the component.
 	Counts StatusCounts `json:"counts"`
 }
 
 // Webhook A receiver of events.
 type Webhook struct {
-	// ID Example: change-log
+	// ID DNS-1123 label; never changes.
+	//
+	// Example: change-log
 	ID string `json:"id"`
 
 	// URL Without its query, which may be a secret; `?…` stands for it.
@@ -5420,7 +6199,9 @@ type Webhook struct {
 	// Events Absent: all types.
 	Events []WebhookEvent `json:"events,omitempty"`
 
-	// Format Example: standard
+	// Format `standard`: CloudEvents. `slack` and `teams`: messages for these services.
+	//
+	// Example: standard
 	Format string `json:"format"`
 
 	// Generation Of the signing secret.
@@ -5433,7 +6214,9 @@ type Webhook struct {
 	// Example: 2026-01-02T03:04:05.678901Z
 	RotatedAt *time.Time `json:"rotated_at,omitempty"`
 
-	// Suspended Example: false
+	// Suspended true: no event is sent.
+	//
+	// Example: false
 	Suspended bool `json:"suspended"`
 
 	// After Only later revisions are sent: the revision that created the webhook, or `after` of the last replay.
@@ -5441,7 +6224,7 @@ type Webhook struct {
 	// Example: 400
 	After int64 `json:"after"`
 
-	// Delivery Delivery status, as this server knows it; servers exchange it within 3 seconds.
+	// Delivery How far delivery is.
 	Delivery WebhookDelivery `json:"delivery"`
 
 	// Revision Revision of the last change.
@@ -5449,14 +6232,18 @@ type Webhook struct {
 	// Example: 42
 	Revision int64 `json:"revision"`
 
-	// CreatedAt Example: 2026-01-02T03:04:05.678901Z
+	// CreatedAt When it was created.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	CreatedAt time.Time `json:"created_at"`
 
-	// UpdatedAt Example: 2026-01-02T03:04:05.678901Z
+	// UpdatedAt When it was last changed.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-// WebhookCreate defines model for WebhookCreate.
+// WebhookCreate A webhook to create.
 type WebhookCreate struct {
 	// ID DNS-1123 subdomain; never changes.
 	//
@@ -5504,7 +6291,9 @@ type WebhookDelivery struct {
 	// Example: 2
 	Attempts int `json:"attempts,omitempty"`
 
-	// NextAttemptAt Example: 2026-01-02T03:04:35.678901Z
+	// NextAttemptAt When delivery is tried again; absent: no event is waiting for another attempt.
+	//
+	// Example: 2026-01-02T03:04:35.678901Z
 	NextAttemptAt *time.Time `json:"next_attempt_at,omitempty"`
 
 	// LastStatus HTTP status of the last answer.
@@ -5528,7 +6317,7 @@ type WebhookDelivery struct {
 // Example: fleet.rollout.paused
 type WebhookEvent = string
 
-// WebhookPatch defines model for WebhookPatch.
+// WebhookPatch Fields of a webhook to change; null removes one.
 type WebhookPatch struct {
 	// ID Absent, or as in the path.
 	//
@@ -5559,35 +6348,43 @@ type WebhookPatch struct {
 	Suspended bool `json:"suspended,omitempty"`
 }
 
-// WebhookSecret defines model for WebhookSecret.
+// WebhookSecret A signing secret, which is shown this once.
 type WebhookSecret struct {
 	// Secret In the format of Standard Webhooks.
 	//
 	// Example: whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD
 	Secret string `json:"secret"`
 
-	// Generation Example: 1
+	// Generation Generation of the secret; each rotation increments it.
+	//
+	// Example: 1
 	Generation int64 `json:"generation"`
 }
 
-// WebhookTest defines model for WebhookTest.
+// WebhookTest The result of the delivery of a test event.
 type WebhookTest struct {
 	// Delivered The receiver answered with a status from 200 to 299.
 	//
 	// Example: true
 	Delivered bool `json:"delivered"`
 
-	// Status Example: 204
+	// Status HTTP status of the answer; absent: there was none.
+	//
+	// Example: 204
 	Status int `json:"status,omitempty"`
 
-	// Error Example: the receiver answered 503 Service Unavailable
+	// Error Why the delivery failed; absent: it did not.
+	//
+	// Example: the receiver answered 503 Service Unavailable
 	Error string `json:"error,omitempty"`
 
-	// DurationMs Example: 38
+	// DurationMs How long the delivery took.
+	//
+	// Example: 38
 	DurationMs int64 `json:"duration_ms"`
 }
 
-// WebhookUpdate defines model for WebhookUpdate.
+// WebhookUpdate Fields of a webhook to replace.
 type WebhookUpdate struct {
 	// ID Absent, or as in the path.
 	//
@@ -5618,6 +6415,9 @@ type WebhookUpdate struct {
 	Suspended bool `json:"suspended,omitempty"`
 }
 
+// AccessID defines model for AccessID.
+type AccessID = string
+
 // ActionPath defines model for ActionPath.
 type ActionPath = string
 
@@ -5645,6 +6445,9 @@ type ClusterDNSPath = string
 // ClusterDNSQuery defines model for ClusterDNSQuery.
 type ClusterDNSQuery = string
 
+// ClusterID defines model for ClusterID.
+type ClusterID = string
+
 // ClusterView defines model for ClusterView.
 type ClusterView = string
 
@@ -5653,6 +6456,9 @@ type ClustersView = string
 
 // Component defines model for Component.
 type Component = string
+
+// ComponentID defines model for ComponentID.
+type ComponentID = string
 
 // ComponentVersion defines model for ComponentVersion.
 type ComponentVersion = string
@@ -5675,11 +6481,11 @@ type FieldManager = string
 // Force defines model for Force.
 type Force = bool
 
+// FreezeID defines model for FreezeID.
+type FreezeID = string
+
 // HistoryView defines model for HistoryView.
 type HistoryView = string
-
-// ID defines model for ID.
-type ID = string
 
 // IDQuery defines model for IDQuery.
 type IDQuery = string
@@ -5702,6 +6508,9 @@ type KindQuery = string
 // LastEventID defines model for LastEventID.
 type LastEventID = string
 
+// LayerID defines model for LayerID.
+type LayerID = string
+
 // LayerView defines model for LayerView.
 type LayerView = string
 
@@ -5716,6 +6525,9 @@ type MinRevision = int64
 
 // Mode defines model for Mode.
 type Mode = string
+
+// NamespaceID defines model for NamespaceID.
+type NamespaceID = string
 
 // NamespacePath defines model for NamespacePath.
 type NamespacePath = string
@@ -5744,8 +6556,14 @@ type RemovesFrom = string
 // ReplayAfter defines model for ReplayAfter.
 type ReplayAfter = int64
 
+// ResourceID defines model for ResourceID.
+type ResourceID = string
+
 // ResourcePath defines model for ResourcePath.
 type ResourcePath = string
+
+// ResourceTypeID defines model for ResourceTypeID.
+type ResourceTypeID = string
 
 // ResourceTypePath defines model for ResourceTypePath.
 type ResourceTypePath = string
@@ -5762,8 +6580,14 @@ type RevisionLimit = int
 // RevisionPath defines model for RevisionPath.
 type RevisionPath = int64
 
+// RoleBindingID defines model for RoleBindingID.
+type RoleBindingID = string
+
 // RoleBindingPath defines model for RoleBindingPath.
 type RoleBindingPath = string
+
+// RolloutID defines model for RolloutID.
+type RolloutID = string
 
 // RunningTag defines model for RunningTag.
 type RunningTag = string
@@ -5786,8 +6610,14 @@ type StageQuery = string
 // StatusLimit defines model for StatusLimit.
 type StatusLimit = int
 
+// StrategyID defines model for StrategyID.
+type StrategyID = string
+
 // TokenCluster defines model for TokenCluster.
 type TokenCluster = string
+
+// TokenID defines model for TokenID.
+type TokenID = string
 
 // TokenName defines model for TokenName.
 type TokenName = string
@@ -5800,6 +6630,9 @@ type VersionQuery = string
 
 // Wait defines model for Wait.
 type Wait = string
+
+// WebhookID defines model for WebhookID.
+type WebhookID = string
 
 // BadRequest RFC 9457 problem details, with a stable code and every field problem.
 type BadRequest = Problem

@@ -35,13 +35,13 @@ type ServerInterface interface {
 	EndSessions(ctx echo.Context, params EndSessionsParams) error
 	// DeleteAccess Delete an access document
 	// (DELETE /access/{id})
-	DeleteAccess(ctx echo.Context, id ID, params DeleteAccessParams) error
+	DeleteAccess(ctx echo.Context, id AccessID, params DeleteAccessParams) error
 	// GetAccess Get an access document
 	// (GET /access/{id})
-	GetAccess(ctx echo.Context, id ID, params GetAccessParams) error
+	GetAccess(ctx echo.Context, id AccessID, params GetAccessParams) error
 	// PatchAccess Change an access document
 	// (PATCH /access/{id})
-	PatchAccess(ctx echo.Context, id ID, params PatchAccessParams) error
+	PatchAccess(ctx echo.Context, id AccessID, params PatchAccessParams) error
 	// PollClusters All clusters, as inputs
 	// (GET /api/v2/flux/clusters)
 	PollClusters(ctx echo.Context, params PollClustersParams) error
@@ -83,64 +83,64 @@ type ServerInterface interface {
 	CreateCluster(ctx echo.Context, params CreateClusterParams) error
 	// DeleteCluster Decommission or forget a cluster
 	// (DELETE /clusters/{id})
-	DeleteCluster(ctx echo.Context, id ID, params DeleteClusterParams) error
+	DeleteCluster(ctx echo.Context, id ClusterID, params DeleteClusterParams) error
 	// GetCluster Get a cluster
 	// (GET /clusters/{id})
-	GetCluster(ctx echo.Context, id ID, params GetClusterParams) error
+	GetCluster(ctx echo.Context, id ClusterID, params GetClusterParams) error
 	// PatchCluster Merge-patch a cluster
 	// (PATCH /clusters/{id})
-	PatchCluster(ctx echo.Context, id ID, params PatchClusterParams) error
+	PatchCluster(ctx echo.Context, id ClusterID, params PatchClusterParams) error
 	// UpdateCluster Update a cluster
 	// (PUT /clusters/{id})
-	UpdateCluster(ctx echo.Context, id ID, params UpdateClusterParams) error
+	UpdateCluster(ctx echo.Context, id ClusterID, params UpdateClusterParams) error
 	// ExplainCluster Show where each value of a cluster's inputs comes from
 	// (GET /clusters/{id}/explain)
-	ExplainCluster(ctx echo.Context, id ID, params ExplainClusterParams) error
+	ExplainCluster(ctx echo.Context, id ClusterID, params ExplainClusterParams) error
 	// ExplainInput Show where each value of one input of a cluster comes from
 	// (GET /clusters/{id}/explain/{list}/{input_id})
-	ExplainInput(ctx echo.Context, id ID, list ListPath, inputID InputPath, params ExplainInputParams) error
+	ExplainInput(ctx echo.Context, id ClusterID, list ListPath, inputID InputPath, params ExplainInputParams) error
 	// GetClusterHistory Revisions that changed a cluster, newest first
 	// (GET /clusters/{id}/history)
-	GetClusterHistory(ctx echo.Context, id ID, params GetClusterHistoryParams) error
+	GetClusterHistory(ctx echo.Context, id ClusterID, params GetClusterHistoryParams) error
 	// UnassignNamespace Take a namespace off a cluster
 	// (DELETE /clusters/{id}/namespaces/{namespace_id})
-	UnassignNamespace(ctx echo.Context, id ID, namespaceID NamespacePath, params UnassignNamespaceParams) error
+	UnassignNamespace(ctx echo.Context, id ClusterID, namespaceID NamespacePath, params UnassignNamespaceParams) error
 	// AssignNamespace Assign a namespace to a cluster
 	// (PUT /clusters/{id}/namespaces/{namespace_id})
-	AssignNamespace(ctx echo.Context, id ID, namespaceID NamespacePath, params AssignNamespaceParams) error
+	AssignNamespace(ctx echo.Context, id ClusterID, namespaceID NamespacePath, params AssignNamespaceParams) error
 	// RelinquishPatches Give up everything a manager owns
 	// (DELETE /clusters/{id}/patches/{component_id})
-	RelinquishPatches(ctx echo.Context, id ID, componentID PlatformComponentPath, params RelinquishPatchesParams) error
+	RelinquishPatches(ctx echo.Context, id ClusterID, componentID PlatformComponentPath, params RelinquishPatchesParams) error
 	// GetPatches Patches of a component on a cluster, and their owners
 	// (GET /clusters/{id}/patches/{component_id})
-	GetPatches(ctx echo.Context, id ID, componentID PlatformComponentPath, params GetPatchesParams) error
+	GetPatches(ctx echo.Context, id ClusterID, componentID PlatformComponentPath, params GetPatchesParams) error
 	// PatchPatches Set and remove single values
 	// (PATCH /clusters/{id}/patches/{component_id})
-	PatchPatches(ctx echo.Context, id ID, componentID PlatformComponentPath, params PatchPatchesParams) error
+	PatchPatches(ctx echo.Context, id ClusterID, componentID PlatformComponentPath, params PatchPatchesParams) error
 	// ApplyPatches Apply a manager's full set of values
 	// (PUT /clusters/{id}/patches/{component_id})
-	ApplyPatches(ctx echo.Context, id ID, componentID PlatformComponentPath, params ApplyPatchesParams) error
+	ApplyPatches(ctx echo.Context, id ClusterID, componentID PlatformComponentPath, params ApplyPatchesParams) error
 	// UnassignPlatformComponent Take a platform component off a cluster
 	// (DELETE /clusters/{id}/platform_components/{component_id})
-	UnassignPlatformComponent(ctx echo.Context, id ID, componentID PlatformComponentPath, params UnassignPlatformComponentParams) error
+	UnassignPlatformComponent(ctx echo.Context, id ClusterID, componentID PlatformComponentPath, params UnassignPlatformComponentParams) error
 	// AssignPlatformComponent Assign a platform component to a cluster
 	// (PUT /clusters/{id}/platform_components/{component_id})
-	AssignPlatformComponent(ctx echo.Context, id ID, componentID PlatformComponentPath, params AssignPlatformComponentParams) error
+	AssignPlatformComponent(ctx echo.Context, id ClusterID, componentID PlatformComponentPath, params AssignPlatformComponentParams) error
 	// UnassignResource Take a resource off a cluster
 	// (DELETE /clusters/{id}/resources/{type}/{resource_id})
-	UnassignResource(ctx echo.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params UnassignResourceParams) error
+	UnassignResource(ctx echo.Context, id ClusterID, pType ResourceTypePath, resourceID ResourcePath, params UnassignResourceParams) error
 	// AssignResource Assign a resource to a cluster
 	// (PUT /clusters/{id}/resources/{type}/{resource_id})
-	AssignResource(ctx echo.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params AssignResourceParams) error
+	AssignResource(ctx echo.Context, id ClusterID, pType ResourceTypePath, resourceID ResourcePath, params AssignResourceParams) error
 	// UnassignRoleBinding Take a role binding off a cluster
 	// (DELETE /clusters/{id}/rolebindings/{rolebinding_id})
-	UnassignRoleBinding(ctx echo.Context, id ID, rolebindingID RoleBindingPath, params UnassignRoleBindingParams) error
+	UnassignRoleBinding(ctx echo.Context, id ClusterID, rolebindingID RoleBindingPath, params UnassignRoleBindingParams) error
 	// AssignRoleBinding Assign a role binding to a cluster
 	// (PUT /clusters/{id}/rolebindings/{rolebinding_id})
-	AssignRoleBinding(ctx echo.Context, id ID, rolebindingID RoleBindingPath, params AssignRoleBindingParams) error
+	AssignRoleBinding(ctx echo.Context, id ClusterID, rolebindingID RoleBindingPath, params AssignRoleBindingParams) error
 	// GetClusterStatus Status of a cluster
 	// (GET /clusters/{id}/status)
-	GetClusterStatus(ctx echo.Context, id ID, params GetClusterStatusParams) error
+	GetClusterStatus(ctx echo.Context, id ClusterID, params GetClusterStatusParams) error
 	// ListFreezes List freezes
 	// (GET /freezes)
 	ListFreezes(ctx echo.Context, params ListFreezesParams) error
@@ -149,13 +149,13 @@ type ServerInterface interface {
 	CreateFreeze(ctx echo.Context, params CreateFreezeParams) error
 	// DeleteFreeze End a freeze
 	// (DELETE /freezes/{id})
-	DeleteFreeze(ctx echo.Context, id ID, params DeleteFreezeParams) error
+	DeleteFreeze(ctx echo.Context, id FreezeID, params DeleteFreezeParams) error
 	// GetFreeze Get a freeze
 	// (GET /freezes/{id})
-	GetFreeze(ctx echo.Context, id ID, params GetFreezeParams) error
+	GetFreeze(ctx echo.Context, id FreezeID, params GetFreezeParams) error
 	// PatchFreeze Change a freeze
 	// (PATCH /freezes/{id})
-	PatchFreeze(ctx echo.Context, id ID, params PatchFreezeParams) error
+	PatchFreeze(ctx echo.Context, id FreezeID, params PatchFreezeParams) error
 	// GetHealth Liveness
 	// (GET /health)
 	GetHealth(ctx echo.Context) error
@@ -167,43 +167,43 @@ type ServerInterface interface {
 	CreateLayer(ctx echo.Context, params CreateLayerParams) error
 	// DeleteLayer Delete a layer
 	// (DELETE /layers/{id})
-	DeleteLayer(ctx echo.Context, id ID, params DeleteLayerParams) error
+	DeleteLayer(ctx echo.Context, id LayerID, params DeleteLayerParams) error
 	// GetLayer Get a layer
 	// (GET /layers/{id})
-	GetLayer(ctx echo.Context, id ID, params GetLayerParams) error
+	GetLayer(ctx echo.Context, id LayerID, params GetLayerParams) error
 	// PatchLayer Merge-patch a layer
 	// (PATCH /layers/{id})
-	PatchLayer(ctx echo.Context, id ID, params PatchLayerParams) error
+	PatchLayer(ctx echo.Context, id LayerID, params PatchLayerParams) error
 	// UpdateLayer Update a layer
 	// (PUT /layers/{id})
-	UpdateLayer(ctx echo.Context, id ID, params UpdateLayerParams) error
+	UpdateLayer(ctx echo.Context, id LayerID, params UpdateLayerParams) error
 	// GetLayerHistory Revisions that changed a layer, newest first
 	// (GET /layers/{id}/history)
-	GetLayerHistory(ctx echo.Context, id ID, params GetLayerHistoryParams) error
+	GetLayerHistory(ctx echo.Context, id LayerID, params GetLayerHistoryParams) error
 	// UnassignLayerNamespace Take a namespace off a layer
 	// (DELETE /layers/{id}/namespaces/{namespace_id})
-	UnassignLayerNamespace(ctx echo.Context, id ID, namespaceID NamespacePath, params UnassignLayerNamespaceParams) error
+	UnassignLayerNamespace(ctx echo.Context, id LayerID, namespaceID NamespacePath, params UnassignLayerNamespaceParams) error
 	// AssignLayerNamespace Assign a namespace to a layer
 	// (PUT /layers/{id}/namespaces/{namespace_id})
-	AssignLayerNamespace(ctx echo.Context, id ID, namespaceID NamespacePath, params AssignLayerNamespaceParams) error
+	AssignLayerNamespace(ctx echo.Context, id LayerID, namespaceID NamespacePath, params AssignLayerNamespaceParams) error
 	// UnassignLayerPlatformComponent Take a platform component off a layer
 	// (DELETE /layers/{id}/platform_components/{component_id})
-	UnassignLayerPlatformComponent(ctx echo.Context, id ID, componentID PlatformComponentPath, params UnassignLayerPlatformComponentParams) error
+	UnassignLayerPlatformComponent(ctx echo.Context, id LayerID, componentID PlatformComponentPath, params UnassignLayerPlatformComponentParams) error
 	// AssignLayerPlatformComponent Assign a platform component to a layer
 	// (PUT /layers/{id}/platform_components/{component_id})
-	AssignLayerPlatformComponent(ctx echo.Context, id ID, componentID PlatformComponentPath, params AssignLayerPlatformComponentParams) error
+	AssignLayerPlatformComponent(ctx echo.Context, id LayerID, componentID PlatformComponentPath, params AssignLayerPlatformComponentParams) error
 	// UnassignLayerResource Take a resource off a layer
 	// (DELETE /layers/{id}/resources/{type}/{resource_id})
-	UnassignLayerResource(ctx echo.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params UnassignLayerResourceParams) error
+	UnassignLayerResource(ctx echo.Context, id LayerID, pType ResourceTypePath, resourceID ResourcePath, params UnassignLayerResourceParams) error
 	// AssignLayerResource Assign a resource to a layer
 	// (PUT /layers/{id}/resources/{type}/{resource_id})
-	AssignLayerResource(ctx echo.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params AssignLayerResourceParams) error
+	AssignLayerResource(ctx echo.Context, id LayerID, pType ResourceTypePath, resourceID ResourcePath, params AssignLayerResourceParams) error
 	// UnassignLayerRoleBinding Take a role binding off a layer
 	// (DELETE /layers/{id}/rolebindings/{rolebinding_id})
-	UnassignLayerRoleBinding(ctx echo.Context, id ID, rolebindingID RoleBindingPath, params UnassignLayerRoleBindingParams) error
+	UnassignLayerRoleBinding(ctx echo.Context, id LayerID, rolebindingID RoleBindingPath, params UnassignLayerRoleBindingParams) error
 	// AssignLayerRoleBinding Assign a role binding to a layer
 	// (PUT /layers/{id}/rolebindings/{rolebinding_id})
-	AssignLayerRoleBinding(ctx echo.Context, id ID, rolebindingID RoleBindingPath, params AssignLayerRoleBindingParams) error
+	AssignLayerRoleBinding(ctx echo.Context, id LayerID, rolebindingID RoleBindingPath, params AssignLayerRoleBindingParams) error
 	// GetMetrics Metrics in the Prometheus text format
 	// (GET /metrics)
 	GetMetrics(ctx echo.Context) error
@@ -215,19 +215,19 @@ type ServerInterface interface {
 	CreateNamespace(ctx echo.Context, params CreateNamespaceParams) error
 	// DeleteNamespace Delete a namespace
 	// (DELETE /namespaces/{id})
-	DeleteNamespace(ctx echo.Context, id ID, params DeleteNamespaceParams) error
+	DeleteNamespace(ctx echo.Context, id NamespaceID, params DeleteNamespaceParams) error
 	// GetNamespace Get a namespace
 	// (GET /namespaces/{id})
-	GetNamespace(ctx echo.Context, id ID, params GetNamespaceParams) error
+	GetNamespace(ctx echo.Context, id NamespaceID, params GetNamespaceParams) error
 	// PatchNamespace Merge-patch a namespace
 	// (PATCH /namespaces/{id})
-	PatchNamespace(ctx echo.Context, id ID, params PatchNamespaceParams) error
+	PatchNamespace(ctx echo.Context, id NamespaceID, params PatchNamespaceParams) error
 	// UpdateNamespace Update a namespace
 	// (PUT /namespaces/{id})
-	UpdateNamespace(ctx echo.Context, id ID, params UpdateNamespaceParams) error
+	UpdateNamespace(ctx echo.Context, id NamespaceID, params UpdateNamespaceParams) error
 	// GetNamespaceHistory Revisions that changed a namespace, newest first
 	// (GET /namespaces/{id}/history)
-	GetNamespaceHistory(ctx echo.Context, id ID, params GetNamespaceHistoryParams) error
+	GetNamespaceHistory(ctx echo.Context, id NamespaceID, params GetNamespaceHistoryParams) error
 	// GetOpenAPIJSON This document as JSON
 	// (GET /openapi.json)
 	GetOpenAPIJSON(ctx echo.Context) error
@@ -245,40 +245,40 @@ type ServerInterface interface {
 	CreatePlatformComponent(ctx echo.Context, params CreatePlatformComponentParams) error
 	// DeletePlatformComponent Delete a platform component
 	// (DELETE /platform_components/{id})
-	DeletePlatformComponent(ctx echo.Context, id ID, params DeletePlatformComponentParams) error
+	DeletePlatformComponent(ctx echo.Context, id ComponentID, params DeletePlatformComponentParams) error
 	// GetPlatformComponent Get a platform component
 	// (GET /platform_components/{id})
-	GetPlatformComponent(ctx echo.Context, id ID, params GetPlatformComponentParams) error
+	GetPlatformComponent(ctx echo.Context, id ComponentID, params GetPlatformComponentParams) error
 	// PatchPlatformComponent Merge-patch a platform component
 	// (PATCH /platform_components/{id})
-	PatchPlatformComponent(ctx echo.Context, id ID, params PatchPlatformComponentParams) error
+	PatchPlatformComponent(ctx echo.Context, id ComponentID, params PatchPlatformComponentParams) error
 	// UpdatePlatformComponent Update a platform component
 	// (PUT /platform_components/{id})
-	UpdatePlatformComponent(ctx echo.Context, id ID, params UpdatePlatformComponentParams) error
+	UpdatePlatformComponent(ctx echo.Context, id ComponentID, params UpdatePlatformComponentParams) error
 	// GetPlatformComponentHistory Revisions that changed a platform component, newest first
 	// (GET /platform_components/{id}/history)
-	GetPlatformComponentHistory(ctx echo.Context, id ID, params GetPlatformComponentHistoryParams) error
+	GetPlatformComponentHistory(ctx echo.Context, id ComponentID, params GetPlatformComponentHistoryParams) error
 	// GetPlatformComponentStatus Status of a platform component
 	// (GET /platform_components/{id}/status)
-	GetPlatformComponentStatus(ctx echo.Context, id ID, params GetPlatformComponentStatusParams) error
+	GetPlatformComponentStatus(ctx echo.Context, id ComponentID, params GetPlatformComponentStatusParams) error
 	// GetPlatformComponentUsage Which clusters run a platform component, at which version
 	// (GET /platform_components/{id}/usage)
-	GetPlatformComponentUsage(ctx echo.Context, id ID, params GetPlatformComponentUsageParams) error
+	GetPlatformComponentUsage(ctx echo.Context, id ComponentID, params GetPlatformComponentUsageParams) error
 	// GetComponentVersions Known versions of a platform component, and the one that its policy would move to
 	// (GET /platform_components/{id}/versions)
-	GetComponentVersions(ctx echo.Context, id ID, params GetComponentVersionsParams) error
+	GetComponentVersions(ctx echo.Context, id ComponentID, params GetComponentVersionsParams) error
 	// PushComponentVersion Announce a version of a platform component, or a tag of one of its images
 	// (POST /platform_components/{id}/versions)
-	PushComponentVersion(ctx echo.Context, id ID, params PushComponentVersionParams) error
+	PushComponentVersion(ctx echo.Context, id ComponentID, params PushComponentVersionParams) error
 	// ReleaseComponentVersion Release a held version
 	// (DELETE /platform_components/{id}/versions/holds)
-	ReleaseComponentVersion(ctx echo.Context, id ID, params ReleaseComponentVersionParams) error
+	ReleaseComponentVersion(ctx echo.Context, id ComponentID, params ReleaseComponentVersionParams) error
 	// HoldComponentVersion Hold a version, so that no policy moves to it
 	// (POST /platform_components/{id}/versions/holds)
-	HoldComponentVersion(ctx echo.Context, id ID, params HoldComponentVersionParams) error
+	HoldComponentVersion(ctx echo.Context, id ComponentID, params HoldComponentVersionParams) error
 	// RefreshComponentVersions Scan the registries of a platform component now
 	// (POST /platform_components/{id}/versions/refresh)
-	RefreshComponentVersions(ctx echo.Context, id ID, params RefreshComponentVersionsParams) error
+	RefreshComponentVersions(ctx echo.Context, id ComponentID, params RefreshComponentVersionsParams) error
 	// GetReady Readiness
 	// (GET /ready)
 	GetReady(ctx echo.Context, params GetReadyParams) error
@@ -293,19 +293,19 @@ type ServerInterface interface {
 	CreateResourceType(ctx echo.Context, params CreateResourceTypeParams) error
 	// DeleteResourceType Delete a resource type
 	// (DELETE /resource_types/{id})
-	DeleteResourceType(ctx echo.Context, id ID, params DeleteResourceTypeParams) error
+	DeleteResourceType(ctx echo.Context, id ResourceTypeID, params DeleteResourceTypeParams) error
 	// GetResourceType Get a resource type
 	// (GET /resource_types/{id})
-	GetResourceType(ctx echo.Context, id ID, params GetResourceTypeParams) error
+	GetResourceType(ctx echo.Context, id ResourceTypeID, params GetResourceTypeParams) error
 	// PatchResourceType Merge-patch a resource type
 	// (PATCH /resource_types/{id})
-	PatchResourceType(ctx echo.Context, id ID, params PatchResourceTypeParams) error
+	PatchResourceType(ctx echo.Context, id ResourceTypeID, params PatchResourceTypeParams) error
 	// UpdateResourceType Update a resource type
 	// (PUT /resource_types/{id})
-	UpdateResourceType(ctx echo.Context, id ID, params UpdateResourceTypeParams) error
+	UpdateResourceType(ctx echo.Context, id ResourceTypeID, params UpdateResourceTypeParams) error
 	// GetResourceTypeHistory Revisions that changed a resource type, newest first
 	// (GET /resource_types/{id}/history)
-	GetResourceTypeHistory(ctx echo.Context, id ID, params GetResourceTypeHistoryParams) error
+	GetResourceTypeHistory(ctx echo.Context, id ResourceTypeID, params GetResourceTypeHistoryParams) error
 	// ListResources List resources of a type
 	// (GET /resources/{type})
 	ListResources(ctx echo.Context, pType ResourceTypePath, params ListResourcesParams) error
@@ -314,19 +314,19 @@ type ServerInterface interface {
 	CreateResource(ctx echo.Context, pType ResourceTypePath, params CreateResourceParams) error
 	// DeleteResource Delete a resource
 	// (DELETE /resources/{type}/{id})
-	DeleteResource(ctx echo.Context, pType ResourceTypePath, id ID, params DeleteResourceParams) error
+	DeleteResource(ctx echo.Context, pType ResourceTypePath, id ResourceID, params DeleteResourceParams) error
 	// GetResource Get a resource
 	// (GET /resources/{type}/{id})
-	GetResource(ctx echo.Context, pType ResourceTypePath, id ID, params GetResourceParams) error
+	GetResource(ctx echo.Context, pType ResourceTypePath, id ResourceID, params GetResourceParams) error
 	// PatchResource Merge-patch a resource
 	// (PATCH /resources/{type}/{id})
-	PatchResource(ctx echo.Context, pType ResourceTypePath, id ID, params PatchResourceParams) error
+	PatchResource(ctx echo.Context, pType ResourceTypePath, id ResourceID, params PatchResourceParams) error
 	// UpdateResource Update a resource
 	// (PUT /resources/{type}/{id})
-	UpdateResource(ctx echo.Context, pType ResourceTypePath, id ID, params UpdateResourceParams) error
+	UpdateResource(ctx echo.Context, pType ResourceTypePath, id ResourceID, params UpdateResourceParams) error
 	// GetResourceHistory Revisions that changed a resource, newest first
 	// (GET /resources/{type}/{id}/history)
-	GetResourceHistory(ctx echo.Context, pType ResourceTypePath, id ID, params GetResourceHistoryParams) error
+	GetResourceHistory(ctx echo.Context, pType ResourceTypePath, id ResourceID, params GetResourceHistoryParams) error
 	// ListRevisions List or watch revisions
 	// (GET /revisions)
 	ListRevisions(ctx echo.Context, params ListRevisionsParams) error
@@ -347,19 +347,19 @@ type ServerInterface interface {
 	CreateRoleBinding(ctx echo.Context, params CreateRoleBindingParams) error
 	// DeleteRoleBinding Delete a role binding
 	// (DELETE /rolebindings/{id})
-	DeleteRoleBinding(ctx echo.Context, id ID, params DeleteRoleBindingParams) error
+	DeleteRoleBinding(ctx echo.Context, id RoleBindingID, params DeleteRoleBindingParams) error
 	// GetRoleBinding Get a role binding
 	// (GET /rolebindings/{id})
-	GetRoleBinding(ctx echo.Context, id ID, params GetRoleBindingParams) error
+	GetRoleBinding(ctx echo.Context, id RoleBindingID, params GetRoleBindingParams) error
 	// PatchRoleBinding Merge-patch a role binding
 	// (PATCH /rolebindings/{id})
-	PatchRoleBinding(ctx echo.Context, id ID, params PatchRoleBindingParams) error
+	PatchRoleBinding(ctx echo.Context, id RoleBindingID, params PatchRoleBindingParams) error
 	// UpdateRoleBinding Update a role binding
 	// (PUT /rolebindings/{id})
-	UpdateRoleBinding(ctx echo.Context, id ID, params UpdateRoleBindingParams) error
+	UpdateRoleBinding(ctx echo.Context, id RoleBindingID, params UpdateRoleBindingParams) error
 	// GetRoleBindingHistory Revisions that changed a role binding, newest first
 	// (GET /rolebindings/{id}/history)
-	GetRoleBindingHistory(ctx echo.Context, id ID, params GetRoleBindingHistoryParams) error
+	GetRoleBindingHistory(ctx echo.Context, id RoleBindingID, params GetRoleBindingHistoryParams) error
 	// ListRollouts List rollouts
 	// (GET /rollouts)
 	ListRollouts(ctx echo.Context, params ListRolloutsParams) error
@@ -368,13 +368,13 @@ type ServerInterface interface {
 	CreateRollout(ctx echo.Context, params CreateRolloutParams) error
 	// DeleteRollout Delete a rollout
 	// (DELETE /rollouts/{id})
-	DeleteRollout(ctx echo.Context, id ID, params DeleteRolloutParams) error
+	DeleteRollout(ctx echo.Context, id RolloutID, params DeleteRolloutParams) error
 	// GetRollout Get a rollout
 	// (GET /rollouts/{id})
-	GetRollout(ctx echo.Context, id ID, params GetRolloutParams) error
+	GetRollout(ctx echo.Context, id RolloutID, params GetRolloutParams) error
 	// ChangeRollout Start, approve, pause, resume, skip, roll back, abort or complete
 	// (POST /rollouts/{id}/{action})
-	ChangeRollout(ctx echo.Context, id ID, action ActionPath, params ChangeRolloutParams) error
+	ChangeRollout(ctx echo.Context, id RolloutID, action ActionPath, params ChangeRolloutParams) error
 	// Search Find clusters, definitions and revisions by a text
 	// (GET /search)
 	Search(ctx echo.Context, params SearchParams) error
@@ -395,13 +395,13 @@ type ServerInterface interface {
 	CreateStrategy(ctx echo.Context, params CreateStrategyParams) error
 	// DeleteStrategy Delete a strategy
 	// (DELETE /strategies/{id})
-	DeleteStrategy(ctx echo.Context, id ID, params DeleteStrategyParams) error
+	DeleteStrategy(ctx echo.Context, id StrategyID, params DeleteStrategyParams) error
 	// GetStrategy Get a strategy
 	// (GET /strategies/{id})
-	GetStrategy(ctx echo.Context, id ID, params GetStrategyParams) error
+	GetStrategy(ctx echo.Context, id StrategyID, params GetStrategyParams) error
 	// UpdateStrategy Update a strategy
 	// (PUT /strategies/{id})
-	UpdateStrategy(ctx echo.Context, id ID, params UpdateStrategyParams) error
+	UpdateStrategy(ctx echo.Context, id StrategyID, params UpdateStrategyParams) error
 	// ListTokens List tokens
 	// (GET /tokens)
 	ListTokens(ctx echo.Context, params ListTokensParams) error
@@ -410,13 +410,13 @@ type ServerInterface interface {
 	CreateToken(ctx echo.Context, params CreateTokenParams) error
 	// RevokeToken Revoke a token
 	// (DELETE /tokens/{id})
-	RevokeToken(ctx echo.Context, id ID, params RevokeTokenParams) error
+	RevokeToken(ctx echo.Context, id TokenID, params RevokeTokenParams) error
 	// GetToken Get a token
 	// (GET /tokens/{id})
-	GetToken(ctx echo.Context, id ID, params GetTokenParams) error
+	GetToken(ctx echo.Context, id TokenID, params GetTokenParams) error
 	// RotateToken Give a token a new secret
 	// (POST /tokens/{id}/rotate)
-	RotateToken(ctx echo.Context, id ID, params RotateTokenParams) error
+	RotateToken(ctx echo.Context, id TokenID, params RotateTokenParams) error
 	// GetVersion Version of the server
 	// (GET /version)
 	GetVersion(ctx echo.Context) error
@@ -428,31 +428,31 @@ type ServerInterface interface {
 	CreateWebhook(ctx echo.Context, params CreateWebhookParams) error
 	// DeleteWebhook Delete a webhook
 	// (DELETE /webhooks/{id})
-	DeleteWebhook(ctx echo.Context, id ID, params DeleteWebhookParams) error
+	DeleteWebhook(ctx echo.Context, id WebhookID, params DeleteWebhookParams) error
 	// GetWebhook Get a webhook
 	// (GET /webhooks/{id})
-	GetWebhook(ctx echo.Context, id ID, params GetWebhookParams) error
+	GetWebhook(ctx echo.Context, id WebhookID, params GetWebhookParams) error
 	// PatchWebhook Change a webhook
 	// (PATCH /webhooks/{id})
-	PatchWebhook(ctx echo.Context, id ID, params PatchWebhookParams) error
+	PatchWebhook(ctx echo.Context, id WebhookID, params PatchWebhookParams) error
 	// UpdateWebhook Update a webhook
 	// (PUT /webhooks/{id})
-	UpdateWebhook(ctx echo.Context, id ID, params UpdateWebhookParams) error
+	UpdateWebhook(ctx echo.Context, id WebhookID, params UpdateWebhookParams) error
 	// GetWebhookHistory Revisions that changed a webhook, newest first
 	// (GET /webhooks/{id}/history)
-	GetWebhookHistory(ctx echo.Context, id ID, params GetWebhookHistoryParams) error
+	GetWebhookHistory(ctx echo.Context, id WebhookID, params GetWebhookHistoryParams) error
 	// ReplayWebhook Replay events of a webhook
 	// (POST /webhooks/{id}/replay)
-	ReplayWebhook(ctx echo.Context, id ID, params ReplayWebhookParams) error
+	ReplayWebhook(ctx echo.Context, id WebhookID, params ReplayWebhookParams) error
 	// RotateWebhook Rotate the signing secret of a webhook
 	// (POST /webhooks/{id}/rotate)
-	RotateWebhook(ctx echo.Context, id ID, params RotateWebhookParams) error
+	RotateWebhook(ctx echo.Context, id WebhookID, params RotateWebhookParams) error
 	// GetWebhookSecret Get the signing secret of a webhook
 	// (GET /webhooks/{id}/secret)
-	GetWebhookSecret(ctx echo.Context, id ID, params GetWebhookSecretParams) error
+	GetWebhookSecret(ctx echo.Context, id WebhookID, params GetWebhookSecretParams) error
 	// TestWebhook Send a test event
 	// (POST /webhooks/{id}/test)
-	TestWebhook(ctx echo.Context, id ID, params TestWebhookParams) error
+	TestWebhook(ctx echo.Context, id WebhookID, params TestWebhookParams) error
 	// WhoAmI Identity of the caller
 	// (GET /whoami)
 	WhoAmI(ctx echo.Context, params WhoAmIParams) error
@@ -668,7 +668,7 @@ func (w *ServerInterfaceWrapper) EndSessions(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) DeleteAccess(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id AccessID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -755,7 +755,7 @@ func (w *ServerInterfaceWrapper) DeleteAccess(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) GetAccess(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id AccessID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -806,7 +806,7 @@ func (w *ServerInterfaceWrapper) GetAccess(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) PatchAccess(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id AccessID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -1607,7 +1607,7 @@ func (w *ServerInterfaceWrapper) CreateCluster(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) DeleteCluster(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id ClusterID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -1738,7 +1738,7 @@ func (w *ServerInterfaceWrapper) DeleteCluster(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) GetCluster(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id ClusterID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -1809,7 +1809,7 @@ func (w *ServerInterfaceWrapper) GetCluster(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) PatchCluster(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id ClusterID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -1940,7 +1940,7 @@ func (w *ServerInterfaceWrapper) PatchCluster(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) UpdateCluster(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id ClusterID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -2071,7 +2071,7 @@ func (w *ServerInterfaceWrapper) UpdateCluster(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) ExplainCluster(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id ClusterID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -2120,7 +2120,7 @@ func (w *ServerInterfaceWrapper) ExplainCluster(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) ExplainInput(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id ClusterID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -2185,7 +2185,7 @@ func (w *ServerInterfaceWrapper) ExplainInput(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) GetClusterHistory(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id ClusterID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -2238,7 +2238,7 @@ func (w *ServerInterfaceWrapper) GetClusterHistory(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) UnassignNamespace(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id ClusterID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -2370,7 +2370,7 @@ func (w *ServerInterfaceWrapper) UnassignNamespace(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) AssignNamespace(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id ClusterID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -2502,7 +2502,7 @@ func (w *ServerInterfaceWrapper) AssignNamespace(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) RelinquishPatches(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id ClusterID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -2648,7 +2648,7 @@ func (w *ServerInterfaceWrapper) RelinquishPatches(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) GetPatches(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id ClusterID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -2707,7 +2707,7 @@ func (w *ServerInterfaceWrapper) GetPatches(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) PatchPatches(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id ClusterID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -2853,7 +2853,7 @@ func (w *ServerInterfaceWrapper) PatchPatches(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) ApplyPatches(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id ClusterID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -2999,7 +2999,7 @@ func (w *ServerInterfaceWrapper) ApplyPatches(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) UnassignPlatformComponent(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id ClusterID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -3131,7 +3131,7 @@ func (w *ServerInterfaceWrapper) UnassignPlatformComponent(ctx echo.Context) err
 func (w *ServerInterfaceWrapper) AssignPlatformComponent(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id ClusterID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -3263,7 +3263,7 @@ func (w *ServerInterfaceWrapper) AssignPlatformComponent(ctx echo.Context) error
 func (w *ServerInterfaceWrapper) UnassignResource(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id ClusterID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -3403,7 +3403,7 @@ func (w *ServerInterfaceWrapper) UnassignResource(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) AssignResource(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id ClusterID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -3543,7 +3543,7 @@ func (w *ServerInterfaceWrapper) AssignResource(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) UnassignRoleBinding(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id ClusterID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -3675,7 +3675,7 @@ func (w *ServerInterfaceWrapper) UnassignRoleBinding(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) AssignRoleBinding(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id ClusterID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -3807,7 +3807,7 @@ func (w *ServerInterfaceWrapper) AssignRoleBinding(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) GetClusterStatus(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id ClusterID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -3950,7 +3950,7 @@ func (w *ServerInterfaceWrapper) CreateFreeze(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) DeleteFreeze(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id FreezeID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -4037,7 +4037,7 @@ func (w *ServerInterfaceWrapper) DeleteFreeze(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) GetFreeze(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id FreezeID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -4088,7 +4088,7 @@ func (w *ServerInterfaceWrapper) GetFreeze(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) PatchFreeze(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id FreezeID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -4328,7 +4328,7 @@ func (w *ServerInterfaceWrapper) CreateLayer(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) DeleteLayer(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id LayerID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -4452,7 +4452,7 @@ func (w *ServerInterfaceWrapper) DeleteLayer(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) GetLayer(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id LayerID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -4516,7 +4516,7 @@ func (w *ServerInterfaceWrapper) GetLayer(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) PatchLayer(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id LayerID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -4640,7 +4640,7 @@ func (w *ServerInterfaceWrapper) PatchLayer(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) UpdateLayer(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id LayerID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -4764,7 +4764,7 @@ func (w *ServerInterfaceWrapper) UpdateLayer(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) GetLayerHistory(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id LayerID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -4796,7 +4796,7 @@ func (w *ServerInterfaceWrapper) GetLayerHistory(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) UnassignLayerNamespace(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id LayerID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -4928,7 +4928,7 @@ func (w *ServerInterfaceWrapper) UnassignLayerNamespace(ctx echo.Context) error 
 func (w *ServerInterfaceWrapper) AssignLayerNamespace(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id LayerID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -5060,7 +5060,7 @@ func (w *ServerInterfaceWrapper) AssignLayerNamespace(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) UnassignLayerPlatformComponent(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id LayerID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -5192,7 +5192,7 @@ func (w *ServerInterfaceWrapper) UnassignLayerPlatformComponent(ctx echo.Context
 func (w *ServerInterfaceWrapper) AssignLayerPlatformComponent(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id LayerID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -5324,7 +5324,7 @@ func (w *ServerInterfaceWrapper) AssignLayerPlatformComponent(ctx echo.Context) 
 func (w *ServerInterfaceWrapper) UnassignLayerResource(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id LayerID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -5464,7 +5464,7 @@ func (w *ServerInterfaceWrapper) UnassignLayerResource(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) AssignLayerResource(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id LayerID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -5604,7 +5604,7 @@ func (w *ServerInterfaceWrapper) AssignLayerResource(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) UnassignLayerRoleBinding(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id LayerID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -5736,7 +5736,7 @@ func (w *ServerInterfaceWrapper) UnassignLayerRoleBinding(ctx echo.Context) erro
 func (w *ServerInterfaceWrapper) AssignLayerRoleBinding(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id LayerID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -6021,7 +6021,7 @@ func (w *ServerInterfaceWrapper) CreateNamespace(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) DeleteNamespace(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id NamespaceID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -6152,7 +6152,7 @@ func (w *ServerInterfaceWrapper) DeleteNamespace(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) GetNamespace(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id NamespaceID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -6209,7 +6209,7 @@ func (w *ServerInterfaceWrapper) GetNamespace(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) PatchNamespace(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id NamespaceID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -6333,7 +6333,7 @@ func (w *ServerInterfaceWrapper) PatchNamespace(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) UpdateNamespace(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id NamespaceID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -6457,7 +6457,7 @@ func (w *ServerInterfaceWrapper) UpdateNamespace(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) GetNamespaceHistory(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id NamespaceID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -6687,7 +6687,7 @@ func (w *ServerInterfaceWrapper) CreatePlatformComponent(ctx echo.Context) error
 func (w *ServerInterfaceWrapper) DeletePlatformComponent(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id ComponentID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -6818,7 +6818,7 @@ func (w *ServerInterfaceWrapper) DeletePlatformComponent(ctx echo.Context) error
 func (w *ServerInterfaceWrapper) GetPlatformComponent(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id ComponentID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -6875,7 +6875,7 @@ func (w *ServerInterfaceWrapper) GetPlatformComponent(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) PatchPlatformComponent(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id ComponentID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -6999,7 +6999,7 @@ func (w *ServerInterfaceWrapper) PatchPlatformComponent(ctx echo.Context) error 
 func (w *ServerInterfaceWrapper) UpdatePlatformComponent(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id ComponentID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -7123,7 +7123,7 @@ func (w *ServerInterfaceWrapper) UpdatePlatformComponent(ctx echo.Context) error
 func (w *ServerInterfaceWrapper) GetPlatformComponentHistory(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id ComponentID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -7176,7 +7176,7 @@ func (w *ServerInterfaceWrapper) GetPlatformComponentHistory(ctx echo.Context) e
 func (w *ServerInterfaceWrapper) GetPlatformComponentStatus(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id ComponentID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -7212,7 +7212,7 @@ func (w *ServerInterfaceWrapper) GetPlatformComponentStatus(ctx echo.Context) er
 func (w *ServerInterfaceWrapper) GetPlatformComponentUsage(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id ComponentID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -7248,7 +7248,7 @@ func (w *ServerInterfaceWrapper) GetPlatformComponentUsage(ctx echo.Context) err
 func (w *ServerInterfaceWrapper) GetComponentVersions(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id ComponentID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -7284,7 +7284,7 @@ func (w *ServerInterfaceWrapper) GetComponentVersions(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) PushComponentVersion(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id ComponentID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -7320,7 +7320,7 @@ func (w *ServerInterfaceWrapper) PushComponentVersion(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) ReleaseComponentVersion(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id ComponentID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -7421,7 +7421,7 @@ func (w *ServerInterfaceWrapper) ReleaseComponentVersion(ctx echo.Context) error
 func (w *ServerInterfaceWrapper) HoldComponentVersion(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id ComponentID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -7508,7 +7508,7 @@ func (w *ServerInterfaceWrapper) HoldComponentVersion(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) RefreshComponentVersions(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id ComponentID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -7735,7 +7735,7 @@ func (w *ServerInterfaceWrapper) CreateResourceType(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) DeleteResourceType(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id ResourceTypeID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -7866,7 +7866,7 @@ func (w *ServerInterfaceWrapper) DeleteResourceType(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) GetResourceType(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id ResourceTypeID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -7923,7 +7923,7 @@ func (w *ServerInterfaceWrapper) GetResourceType(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) PatchResourceType(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id ResourceTypeID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -8047,7 +8047,7 @@ func (w *ServerInterfaceWrapper) PatchResourceType(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) UpdateResourceType(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id ResourceTypeID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -8171,7 +8171,7 @@ func (w *ServerInterfaceWrapper) UpdateResourceType(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) GetResourceTypeHistory(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id ResourceTypeID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -8369,7 +8369,7 @@ func (w *ServerInterfaceWrapper) DeleteResource(ctx echo.Context) error {
 	}
 
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id ResourceID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -8508,7 +8508,7 @@ func (w *ServerInterfaceWrapper) GetResource(ctx echo.Context) error {
 	}
 
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id ResourceID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -8573,7 +8573,7 @@ func (w *ServerInterfaceWrapper) PatchResource(ctx echo.Context) error {
 	}
 
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id ResourceID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -8705,7 +8705,7 @@ func (w *ServerInterfaceWrapper) UpdateResource(ctx echo.Context) error {
 	}
 
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id ResourceID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -8837,7 +8837,7 @@ func (w *ServerInterfaceWrapper) GetResourceHistory(ctx echo.Context) error {
 	}
 
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id ResourceID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -9354,7 +9354,7 @@ func (w *ServerInterfaceWrapper) CreateRoleBinding(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) DeleteRoleBinding(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id RoleBindingID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -9485,7 +9485,7 @@ func (w *ServerInterfaceWrapper) DeleteRoleBinding(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) GetRoleBinding(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id RoleBindingID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -9542,7 +9542,7 @@ func (w *ServerInterfaceWrapper) GetRoleBinding(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) PatchRoleBinding(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id RoleBindingID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -9666,7 +9666,7 @@ func (w *ServerInterfaceWrapper) PatchRoleBinding(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) UpdateRoleBinding(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id RoleBindingID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -9790,7 +9790,7 @@ func (w *ServerInterfaceWrapper) UpdateRoleBinding(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) GetRoleBindingHistory(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id RoleBindingID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -9966,7 +9966,7 @@ func (w *ServerInterfaceWrapper) CreateRollout(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) DeleteRollout(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id RolloutID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -10053,7 +10053,7 @@ func (w *ServerInterfaceWrapper) DeleteRollout(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) GetRollout(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id RolloutID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -10089,7 +10089,7 @@ func (w *ServerInterfaceWrapper) GetRollout(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) ChangeRollout(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id RolloutID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -10636,7 +10636,7 @@ func (w *ServerInterfaceWrapper) CreateStrategy(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) DeleteStrategy(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id StrategyID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -10723,7 +10723,7 @@ func (w *ServerInterfaceWrapper) DeleteStrategy(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) GetStrategy(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id StrategyID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -10774,7 +10774,7 @@ func (w *ServerInterfaceWrapper) GetStrategy(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) UpdateStrategy(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id StrategyID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -10982,7 +10982,7 @@ func (w *ServerInterfaceWrapper) CreateToken(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) RevokeToken(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id TokenID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -11069,7 +11069,7 @@ func (w *ServerInterfaceWrapper) RevokeToken(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) GetToken(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id TokenID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -11120,7 +11120,7 @@ func (w *ServerInterfaceWrapper) GetToken(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) RotateToken(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id TokenID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -11323,7 +11323,7 @@ func (w *ServerInterfaceWrapper) CreateWebhook(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) DeleteWebhook(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id WebhookID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -11410,7 +11410,7 @@ func (w *ServerInterfaceWrapper) DeleteWebhook(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) GetWebhook(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id WebhookID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -11446,7 +11446,7 @@ func (w *ServerInterfaceWrapper) GetWebhook(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) PatchWebhook(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id WebhookID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -11533,7 +11533,7 @@ func (w *ServerInterfaceWrapper) PatchWebhook(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) UpdateWebhook(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id WebhookID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -11620,7 +11620,7 @@ func (w *ServerInterfaceWrapper) UpdateWebhook(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) GetWebhookHistory(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id WebhookID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -11652,7 +11652,7 @@ func (w *ServerInterfaceWrapper) GetWebhookHistory(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) ReplayWebhook(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id WebhookID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -11746,7 +11746,7 @@ func (w *ServerInterfaceWrapper) ReplayWebhook(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) RotateWebhook(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id WebhookID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -11833,7 +11833,7 @@ func (w *ServerInterfaceWrapper) RotateWebhook(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) GetWebhookSecret(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id WebhookID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -11869,7 +11869,7 @@ func (w *ServerInterfaceWrapper) GetWebhookSecret(ctx echo.Context) error {
 func (w *ServerInterfaceWrapper) TestWebhook(ctx echo.Context) error {
 	var err error
 	// ------------- Path parameter "id" -------------
-	var id ID
+	var id WebhookID
 
 	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
 	if err != nil {
@@ -12130,1099 +12130,1169 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7P0Nd9u2li8OfxUs3XlW2xnJlmTZseXVdW+alzZzmpdJ3ObeafJIEAlJGFOEDkHaUVN/9//C3gAIUiBF",
-	"ynLac07umnVPY5EgsLGxsV9/+3MnEKu1iFmcys74c4d9oqt1xOC/HwcBk/BfNzTKmPqPIGE0ZeGEpp1x",
-	"Z9gfnvX6g15/eNU/GfdH4/7p0dmj84v+4L873U7IZJDwdcpF3Bl3rpaMpIyuiJiTdMmIXIp1p9thn9Y8",
-	"YdKO9wjGG1z1+2P4PzUQDzvjjnq3d8tmnW5nRTed8W+ddUTjTrdzm/CUdT52O+oznzvXPA6l+jmIMpmy",
-	"pNPtRHTDEvWEZBELUpHo4b5Xw911Owm74RJmORp2OzKb/Q8LFDF++9xZJCJbw3D2+x+7HS5lxtQogUjW",
-	"nbvu504qrplaZcDhmbuP3U62DptR6u6uqyn9ZMmC6wK5qd6B3z63o4J3pWpWNIrELQs74zmNJOt2AhGy",
-	"zrgjsnQi5hMZiDVTu5IkIsHPhiylPOqMO7EgOBsSiiBbsTi1W4kUI2uWrHgqSbrkkgRLGi+Y2b2QrURP",
-	"70ivP+h0YZ8UwewurQWPU6AqkK9ieSsuJY8Xk4QvloqwnW5HrFlCFZfhhP9xVuhbSmfcWdM0WKrH4WOK",
-	"hWaKFB8Vo1IJh2mvmapH9GTIh/J8P+CcvvQ3u51ERGp7YF9CtdM0iXm8UFvzsXQy3rK/Z0ymhQNS2vym",
-	"W1EkNPzv+HMnojMWgbxLOexTyG46d3Bu9BrVb41kgjN1kJiFSf/DSMbDyMKcFj/zwvb99vU+eYj75KOl",
-	"9xvD2Zb13LXixkjJF7E6zu9YmuLJc55nMZ1FSpqmSca6HRHwSUoXnXHnZnDUP+r3BnB9/UBDfTjfJGIW",
-	"sVWJ3bWAHZI1/iwvYc/mPJHpmByvI5rORbKa5KrIcf+Yh2P1VMIIlyQWxDxF7FPkQ2eR0HlMQZKASFcz",
-	"oxEPQSZM8E9+ad9m6FxyV84Vts0OvspkSmaM0JSshEzJ2YkSiAkNUpbI4oAodI4VP8A+81imNA6UUDzW",
-	"PCePt0XaiklJF+zBqSpTmmayMx71+91OylOQ1j/QkBhp3O2km7X6I52JLB3PIhpfa6ZIg2UDmW0/PIGD",
-	"uRYhj+ei03V+uGEJHqjO2dHFUd8IcMnSfHGdwnlk8Q1PBPD19yDF3avsyU8/9gbDk9GY6I8RGJbwmKDE",
-	"t5OXWVScO15rWtMItCzCo9lYE4CLNqLxZEnlEi/+BL6k6aE3vTMedDvmrsV/eVaNC7MC52T7Bn2iP1tY",
-	"Bv5tEqo9KM/46PpcHmk74CgQK7UV+vmYrph3ia3keMTgdK4TkTJNQ62sOdumr99KouaXdcIWuA8sU+JX",
-	"zVGuacAclcAwFZBebS0aOObPMMg64gF9IjL49LDT7WT8KBARsNP/Gs7PT08psIbnXMGHSqJy67vFa0Hp",
-	"PTMeh3qnrOpy00sYDdX2tzYi9EZ7FI6Db/e/7B422DVnKzz6zteD90928D7m272tbjVa8gku2d7ocRZF",
-	"d3cOG73Td7DrGFjgTs2j7FMPL1SRHN/0j07PjwYO3zTmM6H+ocQGEjFQc4NPBiKe82Sl6DvoduaUA6kH",
-	"d36eYTd6Wz5W8g+P11lavvrzG/5kpBRLNZRnW9OEsjm/VlwIR8vyRM/hCVdNjWiKSkrCAsbX6pXZkF7M",
-	"+rNHwcmsPz+bnyrFgaPCVdrogd7o/9Z6EAMV3ZBDKXx1Kkpp/opyWYKb52GqofOtXLf7iUUrkq0XCQ0Z",
-	"QdqTuUhIwiJGJTP6y3GuNAltp8Krb/GxY+ASuZEpW1m1sJe/YxWjX/BLz3GT3ZNjVyXZDUt4ulGnHrTr",
-	"u9KJu8/W9Oczd2eG1Vsz9GyN5k1UolOW3NBoIlkgwIA76+PEkPFqp1jxyb7nkyGL+A1L9FclY3GtxPDN",
-	"Nj/mv6AaWTS/3CP2d9rZTwo6ZAfhgneUef8lTRP+qagwiChbxVv66LBrHukYpbosOOB2mFyzDVq5HC3l",
-	"RNzqwVgU+YbFD3bG/SrRU5I9+rj5h6o+k43G3mLRu49mpVXjVlE7Z3JtJC1ZhGZeKlIaqQkXtsIj6bcX",
-	"t1tOlxZUmt2Xpp27wF9QsPnX1+2EXGou7m9PmyacxkUjacLROVO+ZT52i+Pm61rTdLnTyrS7VpiPcxgl",
-	"+jVuKhbd7YgbliRcKRnwKuoBQKMiPX61e+GQZCmiUJuYu7W6mRLFSqjwoIe+K0egJyKKRJYSmqXCCHxy",
-	"SyWhM5GkIOPdjVa6w93HLcqvueteXSci7LEst2vRH1Yc6dFRH0WiyBKjEAY0DjmKuPw6CWhcdSW6UjNm",
-	"n9Jt0TpyH7pTslUoWYxL6W+x+g5VWX0HnCeTRoK8fEKUPlD5+mDrdbtHPCVcog8Tpk/MwOW96YMgQvaB",
-	"AwhOlLfs7xlPWLjD8wZupUjpD+lSqb7kVmRRSGaMJGwlbpRekYgVGRp3vTSOVW0ssJA4/E8+ABt86HTJ",
-	"7ZIHS3hSu/xDwSSJRUqUPTAmkRDXhKaEp+SWp0vy5vW7K3BOxV1C45BIFoeEp5JYl0iXiIT8397ziLG0",
-	"9xZmJ3vPE7Eaq8mEjqsvcOgwSTQhOkUfms8NtkjonMa05Eb7pyJR7re7yP12im8iHtQ47Z7RJNq8RYWs",
-	"lqPUarTiBgJFrSZhgUhCFnbJjAU0kwzXrOM/5inJkhuksSRgC8Bi1K/6FxqLdMkSImJGKFkJoCZdiLEh",
-	"BKELymPCYzIaEenwA1Oznxh9ssgHdM2Pb4agClf6VcuG0bEeSh57NEVH6c65aK8FS7FiwHKERbK85jpC",
-	"X1ZSZN/tj0MWvmNy+04qxii6nVikkxmbi4TtvKFkNlO6fT8b0CF+5ZNSxHeyV03gkDAYgtBIGe2bkkjQ",
-	"a/R50is3q9FH9qXqJ3VwKTpctlWfXVZyG/MKxtavxTJlNJyIufFWA4EkAxHZQLMofVff9tvytBQgQZfH",
-	"ccHJ4ZqSg9yIGKJfKH8Zp19+V1KOAWlnFUWFp/FqqnQXzwKMbV25kJFjDp0o9UP/4wTtBRgatFPzVbi7",
-	"n3MWhYZnas9A4ctj8qHgN/rQUVqDuI1ZSGYb8qGzXNMPHbw/FF/DcOT0ktBFwpj5O03JisZ0wRKQQSm9",
-	"Zs7TSmnFJ+ciCdj3ysRwjtZczXziHDBfWG2vWRY3oEDwpiGx8rYVDvpfhZJ7yg+45p+oC7VkGuo//ab/",
-	"szPuPGXrSGzU7XH8Iev3TwKlYcB/6YCfujxouBkT/bP+TcxLf9AUko4vsbWt5fOJVZhQ+tKtNgVGNZKp",
-	"ViLu7UwbE4eYpd9KtBwo+g1dmv0ZbjhNw0nttaIodzofBEM6uzib95m5aooERTN21za0d/QVHPH6X01C",
-	"FxUuudJ8PI7AnDN/+7in9wSjytr/XXDbwLmsddmAj3s/T3qF93wvH+O+S4/4imslZEU/dcbDfh/DPObm",
-	"lBi7BjVWibVuRy6pUglP+91OJmGc4Za763mUfXpiaeQqmU5o4NCBsvtHuND2VpN/dgOjFGZ+I6IbFr62",
-	"aWJawXDOf8fSznP4bfDMBHVQTqhzfZ9wwIqlNKQpxY02Cpt71s3p3/K939VIpC3xo66zFZMpXa2rnCuG",
-	"eK+cMKF/72kci9RkiHzuqKs5caimZhbkSQ1NOcTHABXccucGS0XEgw36+lme5eEKS8MtdL12Q49uZOPi",
-	"dBYM2ehkftGnjwYs6OTM9EqA7ecnhn3qjV78k0K2ds3JeTjSmKPG4puJjTrYbNs9Ha1szeKQxQF3o8d5",
-	"uK/sPsfn5USN8pt97mN3RxjEicc2jDu7m3hyMnvU7z96dHI2vxieng9A+MHJM2In/5JkQcLSScLmmOGD",
-	"jlBgZ4+3OOCTLFHq8zJN13J8fCxTNqexMhxofLTg6TKbHfH8YN91OylNFiyduHIj/7pLrtwoLC96qJas",
-	"wz1b0XZ8aTJPxAr40HLiW2adun8SA2qxPadZlPZCFm9AjC0STJX/WBSmkGgpaRzOxKdisHE0YvSMDQfD",
-	"k/AkeDRwjuRbEbEfbI7An7vKPC+hMPmgT+n57Dw4PaePRnSUZ1LfcHbbKaWd0jX/MRGZkk7JjAZHNEuX",
-	"IuG/g4yFiXLHwsdHnand9CA7sUhX64x+LpIZD0MW73ToQFarspaCiLM4JQFLUj7nAU3BOIHETTLL0tw/",
-	"iinl4Dobk0wy8AmCXUXJki+WLCGwbMdINbPp7JFK+dCTzO2/k9z+e+7MuMoATBj7ndWFBZtnAeGBxocG",
-	"w96wv50bvWE06bE47JRyJtU7Y2J+JXOc1VbCsz8L0/FLwxKDlN+ol7M4xRCFSdYeXfXP8gm1yoBDOnkS",
-	"4B5g0fXLrF1VPtXKBLGv+1pIsEJqbedXbX3kdIvM4vcGkonG8pYlkqSCDHL/PYR/MGRjgjhIG/LB0vJD",
-	"h3xbScPvCIojSWCixEeLMSlJpEs1i5XxJ+mIEY0iDBHSFeui19+Ef15jqJn1kEjOJCg89QRG6L3FHXck",
-	"JZCmwo3HJcHf0SWWr3b/eqddQbmqcMq/0t7s6SD8UcSslsfNSZaEzhX5RkNyyxIb2MQo05LLVCQbMmML",
-	"Hku8wcyLZDDsX4K7C2sM1Oow6IQhykDEKY8zc++pj3w/GFw47LYQMSvdyXZWhT3/E+cqopBJpbTbWMWw",
-	"72zKwCmB+BGXU7EhL0IWp2AfF4o5da2Q0jDGASffns4G835wQdkwPHl0Pjr7rpy5CU6rhMFoNDLvtqlz",
-	"Kn/CqXcSUYQ3QViosMR6ySDJwlwHDHiuYOKTsMr4F8l2ylZvhYk+7Oh7zyS63u3x9py7LKZQqUR4ihUu",
-	"4HZHm9wGzgMqAxpuBS54PMkk6+wvgv68JewpEF4owRvTqHZzuH6IAJ3wXEViYSvqWHLDErKkmJyCAf0s",
-	"DpU6i1U9hIfkZD4Ijo6OCtTGYW31VWs1nMakODcigiBLEhZe+j9tqHTqFikZGpB3uJBnxlFVQTIpMxZe",
-	"YeGdp3ai4tbbu4CRx252xDeSvAOPwT3PtvVDRFFve7LbmfD6WeuwkG2rMuc8XrBknXCwac/nQzoaBI90",
-	"iiMWMc4TOcF9aqXMw4Z4Syi4LRYD2e6IKcxNgGJiiFWJNYu5kmPrRMw5Goorxf0fu52iwyUSCx4X7HVQ",
-	"PH+G+PBBEBDeJCLMoOqC8Jg8yxKsRC/FpXcVUejEQvC+3HWbFhjUlU80zmuFWH3CBTp+IRawT2lFjR3R",
-	"RX/790CJVswC+7Sz1PqfcgsOSHRLyQMWan9l+4dieyuf9qw7GlXWHcGo3nrwRgUvOJAexlPVsF8hF4zI",
-	"Vzx99ilgLNyR8eqqbU5gegcgRZ7yeTEcdB/1+2S2SZm8JM+j7BN5reusAAhjnUp46Kzfd5QfiJhOmJ7h",
-	"vj7ILzhxq2AOh7nq9Eu8TkSgpjSLGHki4hTTvCpUp5csWaBz5lcbabA70qjYTY2RLkX4SqSPEb9lx+Zy",
-	"afRTLsHU64k42ugMUV2krWx1ETNM1kkyYyY+fvNi8vL102ffaxPHbN0KZjCJRToxGDJ7bd8Bp5Zr/6f5",
-	"5iClyCuRksd2nhU78yp32LuGaIP46j5lpf5IaSkA44CsMLrqjDvmpy3kjFYKgF2pRwlosN6DLaIwl+1r",
-	"9J+O9B/d9W5fROVPquPeLcHrOAN4LovKSXuGEelzkcU7LwYLflElUIcFQBElEeZq3GbyYFgW5w0/lx/2",
-	"UX7Y1Sl/rr9ddcZF+hbyk4s4FSy4BqoZx7y47ugCGX3JwH/nUSx0s2IVDU6kk8X0hvJIXQLwpddZGogV",
-	"+yW+jsXtbqe6/gAPYXydZoRGr1iteGr8tiu6IUt6w8iSrtcsZqGuiJiLRD9JzuaD4IKeDnvns0HYGwX9",
-	"R72LcMh6J3Q0Ow3OwkfsfE60RZ27Bufq+xuRkYStGU0dn62zuwIXNclwVaU9nmmMqOL9XFyZpBtyu2RQ",
-	"s+C4hW+p1NNP914SXYl4oUsAjFdUr0tdJzxe2OT/ghvECS++Y8kNDxj5xdnMSl56fRuz8E2uPDq4QZDr",
-	"igljXJnWfEUX7Cili87HOzfFIP97rhlu5VrAca3SGLZHgKcjWnTMzKhkk6LYOhQ6i7+uyOS4WBCnQqaf",
-	"Ly+Wzec6G8yXI6luplBpiejmhbmHMCxkWutlzDGEYkhpay5s8oiTOb2tnXuq+cCPTiO9HARIAM86phuB",
-	"taWuJbnka5yaC1ZzMR8GA3ZvyBrIB3RJ0HcoMChlFOsZS3jKTrZ/t411s5Ul5XXlHTJxqdVtXZGztLt6",
-	"uHWCkGsi39WkKZVDvMWkpRY5Rq2Uta1tqsGsOXyW2V9rB/amuZeQ1YgzX5n+z2T6j77N2laX69wrjk8n",
-	"T1TUPhvP4B5Vunp0GEFEUW3c0smE2opT7sx+Kwcyi4M1CXm4Ycs8TmkN7E4xoAErMnW5tapqnVdlSSXx",
-	"wCZdkiBiNLGBvDF58/jqyU+k0kVAPn/wwS996IwJ3sKOQmqrifdxP/xVFrNn3PJNJpcs/NVwZ4uwi7ci",
-	"/67baW0aieuCDSSu9TBxyBIfmmFdtY1epePczscqp3wnOq12Ik0UTsst5+3qMgFTcWTzPS0NOzeOkpv7",
-	"g4qlAfpTFpT0ziR3mmTffUNgvlTdkvhdswBTa5sk8N7lRGXprUiue+D64ECcVjqIWZlH9fBN2kyzembu",
-	"oPeKn/xFafbRWd/2zbU9pc+dtUjSzvi8f95XzOS87g0tuCGe7cXQIoGvYEGHCMu+Qpq8AQ8aMadI74KH",
-	"YHqaYEePf3Mm+tExrXI/XGnjgiVbUW32cDUDyNFYq8tQLVzrZWvnTw5JPxuu0PhqKVvJlmPhlnw2DKEs",
-	"x4UyekFdMnbub/jYR8s3upoxZySaJHRTwPxzBpUpCLfymAVKbQ/MVspGZqiD7XWSFU/sDAE/8HZ/3eAm",
-	"G1zetQOGm78e53/o4/yxxBmei8bSvEgKtk1VTTI9uZkQEaOxukfK/OexlSr5Ii81KihIniF2XYnd3cqE",
-	"0kl9SmdDVyYMcsOStBHeRJ4/2yd1sEnbbsZxIbRxAxGNMeGSfOgMHh0Nj5T1EYtbFwnJfmxJTVRU4yvR",
-	"mWRxSlJh3u4XojEJLGgXDMVhv20TOiC4U5Pofpxjmx/329FwK0feevyPB/1jXLU3T/qvuV17GoDIrj6W",
-	"d9zKjRt9YOoOmzMM9CTG/sK1PNXM4nF1tIeXwZI6SF6N/0+pNB3INQkw+jHYFabQHv8vGrYuxVLzMMMX",
-	"Dp77X9C7mktLDWiw4joN1ABa9M7mfdYbqf/vgo5OeiPaD87obBD0Q7B4RcImbveB/lb3IBt5MbP82HBK",
-	"hZ4yFd0GZEAjBjFASLWmWQyxRZ3SjEs5D0/m/WDAev3ZBe2N6Ol573x+znqDcBiczEb0dH7W39ZDstWK",
-	"Jorw5mjaiR27Ex8TvapuR30bHi0SxD0fspS68Bc4Gw/JHX/pDUPFKC9Lvqc/plhU7EkK/4JVxG2tvZwI",
-	"1a6bwvq+fF10cZqHcAb9o25YiW231Xk9fRbytLy9HpXa83QksqKiQMMbrULRLBUrJaw6je/c5lnB7h1Z",
-	"Gywrv9YYVs8P26PBeiaFoPje5rKRdaV59s6OoB4unljY+s6aYhFV5Y25RYXvkXIfW0EJlq7RdcLjgK/B",
-	"Ct9COS6I1JSa/S0kDyw0DzkwR51Bv///A1LQMOIxAEtBkg/9ZNaLZJWCXnfGnZP+yhjHFrdhnQhrcFJI",
-	"89CZCzO2hNX1S8BphRl4skXuuhUAUUpJmc9xnv1uZ81iCyttcpYgF6Km+xFQJ2nIICYqol/BPgeWojkA",
-	"FCTvD/rYqTCAXItBv2mZuFmFGpxGkWVvz3cSPEZbb360qwJymd+TLI7V7y2kVLdzS3mqb9VSppeg10TM",
-	"CXAXmktY8BeLFFD+XMUB2EVzomUUp0TdmcCJwUTKhdhO1+WOs+rphNj6xDnNEOuCxR8Lx61wLup6cHU/",
-	"34N37LWqaOVJrP0q9b9K/a9S/6vU/4eQ+qgWq7l/rTiusojOGlUcDwbBKeuHF8iwzUlTXjJ+8OTLlji/",
-	"YzQxbSZL+dZwx+gARiHVtq4A7xMN0grku7oLB6cit3JujMdH8DAYByJZj0sOHPItorp/5ycoLHwwyBN0",
-	"HHLJSTD89fdgGN3MFh1nAs/UNGtw57fA5N+lNGL3wpJfUtOuOhxDm4VnV3SBp/2WfOiMTnp9OpgNg5Ow",
-	"EIiQ6sP7VvgdcD45PIlTwfcmgcZXEEckFrazwunugbAt5z/hIz9haUUpqTAzTnkfzxvxYWFl80vU3GeS",
-	"R3CP9F2YWG8Tr5N+HyeT0JQtNodJAAnZjamp0NcVHJ1besNknb7xpdTetjJFE2enObFj3X+Sgm+mf8CU",
-	"gH+mDf7okMgXct5j9kD2r1rI4XBPWh1XIHxN+UMF+ZvQagdNSsnSMJHq8oGvbPBwbPDRkB9Ngq08lIgC",
-	"qPZoqTdK/EyTxW6dZybCjbJiToej4UX/FBEBlB4RqdcTki5pTEbkJf+BfDsaXIxO+iN85rsu7A10rocK",
-	"dREzC7y0ohuoPRwrYwiaFt3m+krekIjHZE2TVHYJo8GSUFMVKeag0mClpVGlUiEmMKlG1Zd//XXlKtlJ",
-	"IfkhZXFKroQgP+vFVihkV0K8pPFGp0Hs6JQkBFnReGMWIjEtA3AIaBgqRQvABaANoIavRQQ6ouxfwCDL",
-	"sOsU1HiGOQIu9WDgmqQQmjCwhgHwgoWlzVQTmpgJ7aUj/1VWleNjOHksagvVBpG3+RIrtvKX2ETddpSh",
-	"UDJjNFHsCxMF7AjMttPQEY/d6N2Y/ABPd/M+NQh4aPAB9WZkzuf3gmI76KzypKCBCzZSmGI1HU35csPC",
-	"cy6JU8A+JmmysZXSuQ0nEjbJCqXRe9lzuz95/+LsX2L+FaPuz9TVNPAB0H/37Vs6N9prOybY7/M2EfGi",
-	"C3dMwm7ENQtBZs1YJOIF4MOYNogIJnPAM/0ws7vX2ZbZeg0NaV+ykFNI/K2jL0geugZQAcWqx/8jBcp2",
-	"528rlixYD2IK//E/RejjLP/gZKW+OIGZ7UHLfWeSawinLrXstAgQglzhtCro5quTWwjHMbgQg6PhGfgG",
-	"i7CupthN/j3CqEr+zs0Q+u874/8kotBjoVgH+Cxh9FoSyRdxj8cVdXjv2WwpxHXRv4jxt9GwLegNv2Ho",
-	"hYooupAiKtMm78JzhvbD/qggbk4Gd93OXCQrGEgxQkgTRa0Fi3XwC/xXINdQ7etFYqGdqzppULcT9MW4",
-	"dDNmrCwoZoNJ6H6SF2a3CGIUK6QVjYstTBEi09mCqqyp+62o9TQ8Idyv7PDF2OFjvhGeEot8AmmSMWfT",
-	"9P1fEDhFakj9ROd2KVkweTJ8/qv84b9eLBMZPFlG//Xi5a//MTuV7/6fXIvZI/HU5YirrZRv3NocETDM",
-	"8EuTleyMT85zMTrsj5yBPI4xdqNTxxEy9kgT/wjC22EbBr7rdpY6FW/8ufN44fGsvkN/NYGudXlnb6LY",
-	"jdhwL5qgOcL9NzLPsr/VoMsxu2UyVao2Iy8f/9/Ju6vHPz979ezdu6OO0zOx71YirXjMV9kK3enbZUEA",
-	"Gbc95StlFwOwnEQja02VAk+vmSx8qvPjs6suefOL+v8eXz35qUuePvv52dWzQunbduGQtn2f8oXe4xLB",
-	"fnrcG56eGeTp26WIGJnziJFv3z5/Qi5OT/rfFachl1S98f149Ojps/9a/8/5Tz+8o/9xfPVi9f4/Tv/z",
-	"Ccv+i729Xp2+ern+z/f//ePJ8l32/Jfvx01nKddCctOutzjVx5Cpa3OC1SSLM6NpSoPlisXpJfyqHv/+",
-	"A7IddCLoD+Dk9kf90//uJaPhUTjDOE7NzJ5d0cX2XPT9bMhmKiRyZ8WMBteESvJi3nupTnlxph86o2HP",
-	"JEfvnAI0NHhrBZWPgSz76gkh8j6wk2JoZHNdN1KYSrGWzspcHqdno46XjX/m8fX2JKYJi77/0InZp/RD",
-	"Z0pulwwMmISBYb9SZ5DFacLLTI2tT63G97/B/P/+tK/+PjwT87lk5p8n7JK4X9lBtZ9FQP2M9EYdME2o",
-	"mN3a3SvOrE4LrfvuW5Ymm8cmv8kvnrC9gq7xEbmxWpjBwPMddyOuREojDey1VWubrWYsUYvUVLdhGLrg",
-	"8aL4nWF/x5fev3//OEuXLE4RNcTLgjACU8vJZOlgomtiB93eI6CU59yHYKiDzOYGMQ/R6bvgR8RLAbyC",
-	"YzIdXlyQHvnQSZEVizMxPzrdBD58MNg46j+JRs0hIoafApakPQ3Bpv5t3FVmItBWAHxceNo0m+zgTsBR",
-	"TuiKmT6cjyFD7g1AAZXX/x4uK0FCURLEKU2w2TomcC1zA18n3Lllo3iN51NisbqpfrOj0PU6EdA+yOSd",
-	"JUxmK6isvubrTrejRJp6cCbgBZsplxeh6vV1O596C9Hb3uLHGAgrL/B1HG1clL2Ndjaqp7eW7Cakwcr/",
-	"nikV1F262MVqFafzvRLU4xLmHx5VmJCIWZdgoxLEa7kk/bHxjjL8k3roiEzfPvv1xbsXr1+Nn7x++fLF",
-	"Ve/F0ymhkRTkhiV8rs6jVUEMaCJ2e6CpRiksLnw0HDespfHSZJ6Wjt+apilL1KP//9/6vYuPnwfdwfnd",
-	"t2P1D9qbP+49//j5/O7bnvvv0d13n0/uCn8aDO+++9//1un6aCxfz/2CwohbdT3yFO8nfVcZsm9dUb5V",
-	"WdW99gazStnAe5s9waYfnpmaVkMhm/MYsznEfE6YsnhsEglsWCaZWknXwGBKpaZ4dlGbFL616N4jhaXs",
-	"LKbudrCJ0WNd5OUjNjqBzG1nujbxufY2KRkGTKjY2j6m3flK09KThz+vWSJFDH++XYoVoWTN1yziMQMg",
-	"5SPyN7ZOXf+z1kmoEouUr1jYtZGDdSLEvKS+bZWoAaVQuueksq2b9LILGjj99DOLF0qKDk/PfGyJ7+qu",
-	"Tx5Ru7kk195VFOe6s1Ctfup51ynf1Af94cg7d2S6p6/e+S+Kp6/eoYpsdhufB76k8YYEtHwx726c6blc",
-	"XPixuhumsBkncBLtCuuX91+Z9ip47gk3hUtvEpfELH2v5ZXPYmF9tVYLPvkrZx67booQpPyGTce6qw9C",
-	"75S2By8QnkqCfb2hUZb6p5GTOqQzxZ+nR0Sda5OYlqKiTdOSBaf0f+y5pY44Rul4XGGO2JlWUMRUuG0p",
-	"D/mLzZUA0358D6pB3Hdfsv2JK3YhUT0sbQwN3EdlL+VqJTgEtnpgFRfjdhT3sLPj+Ko+nDWzdnzdnskb",
-	"+yI/i9oHXZxjXp1RN0XrQN9x7rJE+i6892BwwlWlxLbIpLJ3lOUZqrvHcsxU2bDTsoZVNTn8WAXxzryS",
-	"+ikU4YfbM1QyckyEIlzIQEWA1FsWWiYwBoZMeRRpwx3sndU63ZCIy8Y6Ragn0VKneJps3mae3f5VyRCa",
-	"MjhoCUuzJNYXpMyi1EkJaKf5hMlmkmRx21k+cxs6158qEIxcEif9rnxN3FTsvds2eoePhrMofIl2ol8T",
-	"A/gGI6URtDs/8JKll3qLUagTGot4s1IsrK3P4pyhLaBvylAeNNHv+KnawdIbexkPz308/Fxo8EGPXixu",
-	"WAJ+Sr0EDEgapHK11KbbP4evtNx8nQzd4AYBm6to0KGNpWv/bbc9dTuus1T9nIhssdRLstAnOukIpByI",
-	"EPzKn3mtvHi6vfgXYdklWasR+RU8Hh5Ur3vxtEKfOzo6cq4NHl6SmLFQkuk1j8Npo4mX6MvDHcf0xfyl",
-	"ibmU6vJ0LpmSHLxIQS2KlX0uYqNcS1TBJATnp/8+hf9Vj0DDBc1dJgrhWLZFB+23plut8e5+t8tP7LUr",
-	"jFa3c/GvRMwqCHDSH1mvbb50/6L3naT6fLOZruiCVXDN45hAmwJDSfyHwZWDfQDHrjaEZAa5goiPc2mv",
-	"KWWu634YqHp8A2LLKC9KCq8YLR+fxTJIjrgooGEf16tfML0q7eF0MGxwfpRg8lt8+XEH6VWrFpbOuHp+",
-	"cuCT/jceh3W2W4UQpjm/mbtaSYBLa9dQYiB61b5MzT+Or/7fm2clOZFDg/k2A0qxKvxg3+pX/9gOGf9h",
-	"YTj+cDrO/QGWxR8WPVjRw/7r+Dfa+73fu+h9/I8/dMTzD6mrB/7ANth/gJvlDxoETMo/bjGA+p3fm/Yz",
-	"lemzGxanPqH/XKCGeIPCKmF0hbbTlIdTwyAQAU1YwLi67ODZI/ICayoB+5VMwU04vZfjsXzo1bx7MPHe",
-	"i6df2AMJPfAqdASjHE7HuaeHh2XT3PHSwl6TFQLBb5ngrtX9DRrlaHwvhAjBORSLCtvbVuC21Bjse80V",
-	"Bmjh5xGoqcnL5hIzf7VNV5SWNIoKMz/t+2cMEbyywNMu2H6/39/pkv2Zywpx9xjsH+03VoaxiCIWjn1N",
-	"+7o5rJPsErdPZBczka1EUTMoCU5PxxivEFWzOagAfcnj6jjve8pTkq1JKsiQSO1ydFSLLmGRZOS0fzLG",
-	"3N+NyBK41CBeIpEjZxmPQiLgnl91rbprkgp1v6Aj0sf7UVOlm3eruqUl465f6e1E3eYlj61+09BX70+g",
-	"eCl8jvppFkPuYBRNx9hzEfvUSHILEcOU6J9ZeESmIlkvaWyevGZsrZipuP92wIozCQl9fsvKfdWcVPdv",
-	"+PkWZ9Zt8FarAFh2dwIWxWWVwNs8/GzHOLRi8Bri+J54+DVfb8sdL3eV9gAzA/y70N/JSa/1pfccLuLt",
-	"eb00wR9dYkIjJQcXS60E4/2tDhQ4O2hPsjVVd3uIAkrM1WXSVUd0xkPFX+qm1eSUIHyoVAeWx6QUEzDq",
-	"qy6+wDMLhzwQSQhmqhs1PCLvXRHtlMTk2U2YNEzmifidxdZ9yiUZ9S/IFP9cuvU3jCY9ptvu1RxtQ8ee",
-	"JmQFj4z6F2e7meQNj+MdPrM1PGKv56ZOBnytrZfhTUTjn6D1ls+dM7Wtuaaooqp/jyH5eIOTvV1yHThD",
-	"616RHE1JWwH17WgwRE/DLZesZPxhvy/ENvCuyvYGq4ojDc8bUN3TGqdW0AQ0pZFYwGHdtLA4cifvgYXL",
-	"G8QArjM8tLtNUR1T6W9R6vznu9eviMYQxoS3s4v+4Dt9yHjiM6uOcbDjQme9ih3S6MS1x8KXQQT31/NE",
-	"rDw6UKRmb8CI0KftujopsV1sXI8n+Xb65u3rq2dPrp49nTx79euLt69fvXz26urd9Dvr9EClCtbOpVey",
-	"dck0FjGbgvJhndIiZpcoTLzd+6Y5h5fEVRyi9o2H5xtJFDd33WlLWxcGvWNYWGI4XVReJ6M0NXtAztqI",
-	"6y5Ge8vWEa1K7QIjB3YgoikoUjaDBFtGpp4Ur1G/X5+xUX1K2ipPTv+Q2uNt9OKy+63QE8VzvK0ZfODT",
-	"XYKkbzR3j07v6T/gWYSuRTnk7FPKPbr8z4zeMDcSwGN1BgLWJVksbuMSo9fcbQl+oeXd9hbiN09zYO8t",
-	"rdp6vqdjJ8wjsV1swUdoArMWp4zA/zEnEqv+ZRQPMSdTB6hrqkSy+h0s7BLX2flVrj1LYq95nL/aXNc2",
-	"RkpjO9me8WI+Zb+xZWx3Ct4p2Mk7zWQzW/+hyBNAK5NYbF5V+SBbU20f6VMx2QIQbf0hFhEj2livtGWK",
-	"sLy+VeQW/8ElEgKeefPC30PKgVV1plpvtRc05k4htD+HynmeSpLSRRfTHtlKsugGTQt0OWl7QGtdLYLq",
-	"pq1ju6i/XlxlzH+/BWqv+l6LtGiQrRMHdq/2nQVnaZCYscL00L9lM5bELGUSEcKJQXghchOn9BMGR4vF",
-	"uwgl3iXrKJNk6ug3U1CCprwc7ipBxXQTtoCoREy+Zdl3FdSwUDMt9c13EAB9nPoNHR0X1WUxNvWKShM4",
-	"VRu6lcGZZ/p5oq+Spc7ddwS1/GAZw7N8sUzJVJ3uqR0ERKf8cmmh73jsC36XohhoTzgZwikvp6DZkrFS",
-	"gbZv++Cb3lmHNGU9NbjX0f0urY6WwXmFHO8ukdd8jT5AGlzr7CqAWczLoSBvnKwyrJYKWBJf5tq70vGb",
-	"Zk4gJmNV0kwDKYuwZ42vYnNULzG5Z0yK9SgRo6HEJH1G1B+VyiH39Ge7t3b52t59byPskGld6c9xVI/k",
-	"iSt6bfsExB14gvqIK8zqFbxUmXaJJet5xH474bIyKwX+p34GvyBu567iACxjqT5tjxqeNoQJ3eO06aux",
-	"4rwpiWliyOpWoy1us/wOa6SsNHLvvKe+84O3OMb7xmQpbkkk4oU6H7eUpzoBAlE1YlEyaLtK7MHpm571",
-	"y3mVJ/0qXV0NvCsAeHr37Ur+If9YeaOg0AVNrkUsse3YDzR0uhUFWEEIxe0OAMAawQyw+F/ZBzhVA7nI",
-	"Q/RVaHiCz51/w2bU/+vY6eZk3jnOv2gwEtSk8iX5XsZf5XH+xl3XW8CHWEg6Jx+mdkmm2GBrCs4XqWsP",
-	"9JKOOlg3iW2d9qOA11+zkwxPnLf01W0BdjSqsplT7TjPPnEHYumuq3PXGr8POXfl/mpqGHBp734dHnPe",
-	"4/Ekk2zney/iXyRzXsu7Ru96c6srNrB0sanarjH8XeUOwodTM4kpgJEw2B5CI6WKbY7IFOkzHed6Mbqz",
-	"M8kgxjG1lJiOAevJydL3dK0mtyKLQjJjRGeqKoEZCcmIFCsGQGBHZFrkCTVwXMg2JOJWaWKoSx4pvbFA",
-	"T5gJ/KakG/7owouhUw4ztY7IFNsoum+nt8KxQqWe9MoEiKDWB99C76u5rIFcOvMDJqH/W39Y5m/DCo9s",
-	"JGYMsRrGfmc6fiQ1cSGIAT8XwyBeOmrd3FISYsNHVR5ajSgFmdMmqpBHNY7INOQ3LFnAk27Nmg0KK9lD",
-	"DWYR5P8qW8VmlNx1O89oEm3esoDx9b7SiqkhJkk+Rr10cT542GNSmIemiGsXKYJY2wg86usMcdEcq6m4",
-	"MxCjZjQkEZNSw+idEmnKhRcCU070N+1XTFQwrztHdkaTZAqlyL3HNq3HQU9wfqoihX762ClovtOJwTMe",
-	"hihh99jGuft+vYQ2Tx78urWQdNuAdOoKxnqZWZbmHL5mieJqtaFKTmTpRMwnMhBrJRBjQTCNq5TJxkhA",
-	"o4gl+m03VwjFgHPFQ/A9TzgGQ80GOsljSHbR816w1JEfukYAqvVAQUD5aKu/bpcM/pCLdMhHSuFY/ihi",
-	"tuc+LvSrtVuoxj/s6VOfLYkhpaOKWF0GS+2msOm2jhQiU6zdnZgfpyZ7S9f0ithUmUPiK9DnRayUVBrt",
-	"SSOuX2+oYJqvHZRi76ykuVWMCQBjRKn3KFMCCve3NJkFkViQLA5ZIQ+B8BDIAfb4s08BYyHqO3vQBAzq",
-	"CXMGqaVJ4ZMHFwQ6YcK51ZVgdlx3+nS5AKeQOvQaoh0igYO/TpFbXgKOyyuRQpR2bwohHMwkFumE5gPV",
-	"Uqn85QMTysDSWHGo4dK0BwY+fqk4aCVCRJ7sgV84FvieflwpapCMVrqNLDRO3T2ED8H0Xon0ucjifemr",
-	"CDs379eS1Xzo0HxnbWtIT88DZTZIhuU1wFTQZmHPlUrzbu0qC40cDna07FXo1JkrEasuupDMNjYhlnw7",
-	"fXZFF1MrvYMsSeAOjdl3NqE/T6LxDmb11hJrGfyeOs6CZ+5chOc9yZ2jKe8ieRlK+mBUB4hmHyIz8FIJ",
-	"3vgeyyziDDdYrg9W+TCr3gIs9sITkwCMrTKWcZdIgUE4dLrafBOxWtOE6QyV6eNfrn6aXL3+27NXOmTz",
-	"5O0vTyfuX8GhWNS5L4sQyFqny1VNY0DfiuT6iLzWQYQgYSGLU06x5mgbj5nHxDTyIN8qvpddMsPM9O8O",
-	"p+YXAET345OsNEQti/jgmu+clls7X99GiD0Ie70SuHtdrTY7aqLUlz8LUZ8q0v79+/e9MmxS3QaUUZbu",
-	"SuDLe26CyNJArNikKSFf4/Oans5ObCM2N9jSMnL0weQcFtDp2yASNGQh2bDUXheI+2f1FVTj0AGSQj24",
-	"siHM0QpEbO4c9F7ISzf915jb+FuKieRFsqLHCx9f0Y2ahfof9RZkzMyYkkDO+/q93BgZO9PGQsICgkrM",
-	"btX/TH1Z9dNLkGDGHELsYEgnCnWWHbZby8mxZNH6kKJiG0V4b5HhxQfezWnVOMYHv1rBMaampWGhbN6T",
-	"JW9Kr9mR82GN8RWY/oUhtocCQ2+t7gO1eJ2tVfzujwmNU4lBcQAlc80TvFByl0Eq8GcO90eqU+nXzjeK",
-	"4N2ffYFqP4737thYt/OpJ5JQcc95mXzuh8D9wujKeEjkUqw7NTlaPXnN1z2xRoL1TE6tjozZbw7vitDo",
-	"WyHjmWRxOiYxuymHUiuihu3WfKY7jX4uV1zcslnde4O7bmdFIZLIU7aSu3j0reIEJY4NMnWS0I074Oiu",
-	"2xHxrmGQGd8FAhIe7cundy4kbpmGb0tFzIiqCkJvKzVjF5Sk89FHd2739IZ00AvA1+rocXJXRPF9KKa/",
-	"wACliaH9povRzbpwl7tueopzFAtTzDMWhV0dLvfJkgXXOyVI8cBTK3ZKB6LosLSpOZGysuBg4tSh/KDJ",
-	"joCoYqEWczU7MujfdTuOY8ODJYmfhit0zRIAv6FRlItaUIIhqxSuVFt9bxOIfOmzpTzY0iEMvNVlpioH",
-	"i5DnmaSRBeowGfN6KUWh4nqI69hGsSe6gD2AXl5nMBFZKnmI8SdMjLJaj75abSFrTrBLB6Nw2Fe/Q12/",
-	"+b3xLkPQ1dEKqzb5LJdrJYrqq2zuMhnMbgP7DeqSJ9/rNyh46XQ7iP740ZlvKVOgelIXalIc+h9OgE0q",
-	"0HQhBQ3OAzoGZTaf84CBLeiC/OE0HYZIy66dbWbsGPTKSpZQQtht+rxValDMtuaxBd1xeiFZNEIYNE8E",
-	"BhvSzBhtW5jjtDEHPMFKjNdmAnUEV6IdYx9Kts02TcUQJJTbkEsxZnJEnjnkxnxhE18xZSVzXeMLB7bE",
-	"RvZW3ouFhnd5A2I/EjMIDCWL2KfSzleHiYzAy+NEXDrFfDU9S+sYSakC2MZl6xAqohW/PSZTEFahre7B",
-	"BrDfSKNPbuoYHWzkElorDLdLUbxF3F9ZuJl/22tvBoPyHWxumRIXamlvd7IsFaxILhxETUxzk+uL1VnB",
-	"jovbyVZqYQE8+0SDFGoKYcem+YS0Jyo/vj5Nvyr5iysD2IQGHQQOF5CHBDQmM0a0oqIR9dAC0S3VHIno",
-	"kdnVF2875T5Xrn1LQQIgMQA6aIz17Vw2RkFqUwPQfvpKoGMX6LoFwKxzOehCoVRhnPyZ8CWeHL32lBnt",
-	"uOoeg6KH3QgbX1CFm2lFP73Al2xVjfm3R5C0tzmtGmEqjxJGQ2w8kisrJs1L/T2TS6daIYfdNkAsk7mp",
-	"pabhigNWQBPdYauiqf1ylCoqKysidOUHiAJd8myLN0zG0tgRH2akIu/y8Pva07e7VLz9uhz7EmRvFL2e",
-	"Q9ubBlqONTA/dj30wErWsZPpcVQ0K+6qbwQrnVvYcm2dKjtAhQ/vZXlvEMS0w4rFYRFF5uHdL1uYyL3B",
-	"YHiitJxQrCiPL3EOJg/Pg5GBHpu2V8J9/Tm5oDrfJaUO5elxnS6lcjzjCZCgCGr9Tyl+ORrcCvydjaXy",
-	"lsMmX/Bpv+GKT5r4WKq1MNtv6UseuTiLdLQEz1It5xTP1n5npPEHTyvODLpKESfJpgVhOkK3qXeznVjp",
-	"f4FD0/4u9Jl44P6QqIjHU40KaoItl0TR3uIPYb+IBDxXHuX4s9sbXhHze0XMu8oN1NxcEgD3d5y2OYdt",
-	"b4vq+w8FUjtTCFLBTDAkx5IApV9Ou+7FQxOmQa5AgXaQ3DA7co77iDswzpMlt7Xnbl6ZXrKvcnSw7aql",
-	"OXGxyASWUAnJLNycBMC5SzL99ynRM2NxSKDZndQW+Gbbh/CbA7Jyy2a9fy94MVqVMpd048OfH92Mz1vR",
-	"VbJzFDng8dJic1MHG/q5i/2LGT8PfJIUBWYs8tDzZ6hCvmYb6biKChCbEhyrYDs0YrhSibLzCAyKBQvF",
-	"jbpls+NKXjwZPPozefH0TrOP/6DiT4c9pH/lozmqNfOeOBxDMeVOE0ZRI09IhzCNqXwvWoO6esVUEUNh",
-	"iL4nQXMzjs8y7p69Ax/cIqwzzN45lmLzq+mFDbmPtzvfz9FJbfyrOlqjGE0Rzjha8XBB+CNXsskiEdka",
-	"A0AQATMApZSvfNF9+Hv13NuiHnW30adwX2eMsL9nNNo6G8AKWHC165h87qCakrA55pbI4xVi2SQM2kCK",
-	"ZION1UePBgN9KtzVDPs+5aj9aUAa+26q3NbhUkeBeNmdWBFRaEvo4uVxgOsXucoDDaORsXPGs4Vb8Zwv",
-	"dKNXNNs1+3U1wwF8migbAoFI1g/uQ1U3YGra71csaMe5uyQ0EvFWyfqe9v5BJE4cizT3fVad2R2H0kEk",
-	"ofmAeZ328PSM/I3/AIHCEojv5w60pXBAbzveeUI/GiW33+l2PC3F4zuni48SbtQOeETQ3ARABiUyNl20",
-	"ooKIUchwshDVNSr4ZK1RhXxghPUG8V3XAyNTGMnU7O8ch8Xq52ISUOFRC8HVRVz45labhWcEaPyivDgZ",
-	"Vs4N5YeyZQM+CSt6AEOfuCTlcxqkXSKXdHh6NoYb52xEluwTCfkCwtxQ+KLBbAGDOWELmoRQs2hax9EF",
-	"gJ1SXU6a0oUSGgYSAc0y29VpbOpB8HV1I8IRtSZ0WUXQkxvNT0+CkA7Og+GM0n7QPzkdzWan8wt6woIZ",
-	"O2XhYEhno/CcDQYzev7oJBjOB4PB2WDYH84uRqfF4/5o0GBvDZxSgTNuBkf9o35v0IQ5EOxmMteojo12",
-	"/Vd45y2bs4TFQett9x3lH2gaLJtGIounrRiouW8opqnPb3DXdaBOC+RHhFRPN5vDyu6TmpA/dAwsY/hy",
-	"STLJQuynQUG8VbUP1FKKgIxREhohdR7AcV/ynDqb+bGaTSTg3LTiEm1yehEyk9zwL7SAaJF7gu0b57tS",
-	"NAocs2Xy5fVEXdwk3YdUp8dgCb36fJaW87osz9VnXSBaol+lhErdQg5P+9Cm3podeY/VqZyaCJg2dEmy",
-	"2OAhADlike+T/sGBa9Utu4opnyetUj4HpcSP9rkep2WGdhMrNQvm+9AtoCXXJmzkLNY2z9LfbRwjpl2C",
-	"CZ6KsRCmoYQ5D7/uShQsJxhvh1IrXx9W5iDU+j6t96zQREH7RLuk4EADu7bQnKUqb6EmBlLaVd2xBeI8",
-	"msL+TSvlpLVTT6/yPnZzDUdqz2Y37xAyt85/J6tnWyt1Ulubp6AOnRTU9lmko0IW6UETOR/5ciZbZDOe",
-	"QYpHSTfXPaBqY2HlvMGDpfAV7/M/Lz3vdPtO7nTvnbJWczz2c22pK8tEgLedW7MNZJwqOYHBLutVsMfG",
-	"cWEZNwJ4H148zbMGv6wb67VGyFBfcTv7qYOPQEIH9VOBC/e+jqrTgqPq4bxPmCZ1AB/z/fxPf5KLSWYz",
-	"j09cMQqZymxWgrvr97MBHc5OgpFPZz+8FdLOAZZjsLoxz7+Q+6sSBfOxEaljEC65t0h2nYZlSqCsdUcu",
-	"jwjJu3hXdkpXii//e8a6WHcJ3VWU9E2wVzqB7jsFfCcdU55H2SfC4hDWK9t2Ha/V8czEYy8Y54Ckgpyd",
-	"qMsnoQEinmo8UotvysNd6a61WuIBKwQTRsPXcbTZnftyCjIa4MvqE8tcoK1iC+VLbWrr5P+IYyClAo/3",
-	"IRbxyCyiCHRX1dLGXU4AnlsHxK0LnG9b+uvfUecwjd2xB4vJ0kafWWjaXLesgOqD/7K2qbKNSaUcA8y6",
-	"dy40EzLC2yAmfDstdhnxAQfXq7OfgigL2U499pl5roFU0mQo1AM1yxoE8ar96aXjV5NO2OLkKY33ui9d",
-	"D/R2l0fo6MZjZFPstBCVevDcDI5OBkfD/7juS3BaN/AkmRmcFJIM6mj+Mz7VMMZ+ZfonukDqkA0625CE",
-	"KyWWrBMuEigxwd5JioVuOLv93nZGLqfBJCLssazeAqg4untnYahDkvcVbGxq2SZuOxxXSn7EImSTAJoK",
-	"7ckCJ2VI6vp+aMX6mS7aZhMIC9Vq4FV/b2iP+fSBksCBKaiDpy954BdLXpCBGgT0kkjGyLHJTjj+zMO7",
-	"Y0c1cFR5ExZSKgKHFNIVXbCjlC46H++qWWZvtX1wbmi6W5S90Y+VJNTaNkardY3i4t/wbbm+7djxpfy6",
-	"5YJQjYmNi5KbNv5Z86c8YrirSDRhgYgDHrGJ9b5WawB51ePUvjcFXUD3t9UjGF2gqt6/RgfYfd23ZIAL",
-	"9AeDV6zZyalNfdUj1RB4O2sDnmWhdc5JaMQBLrtClSiPbfOOwv5b1cp0CDe1f3HZUt7qszT+7TNcscUW",
-	"Uncf7+5/tC4eDqygggl8MtMUWZr+ss13Mu+Js+NeOD8shEFzhVadz5vVBHuY76uRZLMsTrPecHTUH7VT",
-	"SIbedP+CgdQtGHpFFdZqM34JWLjKS3uYi2y/Rr83joOW0g2rf+5pFY+VRYizOyJvLSijdmOr480XsbJ7",
-	"AQQNdDOnElSbFXDuZ9Tn6P5qY9do+o3LMA5sc5e/ex8b/E+ayF/ejq7Y2384u7pNGTr2ZjYIE64959Lf",
-	"jA66esRlOiY8BPzqXHHnkoRcQqqUEgYasAJbJ2sc9LJW4dhceQXER0+tTFFAVdhqO7zf/d3pVO30uft/",
-	"r74kqE4Due+36/S0zrizouvfcOyPNN7CWvlX8600r/Ur+lrun/hpOsxZOo5KRyhldFVK82xcZ1Z07rR1",
-	"wjS8B7bTeA7kbanl7y/ufamYzf28MThUCy9Hwz3ZZoWyO6OKc3e6OTC1cZun8e9FTw8P4aL+iUUrXVpg",
-	"qlEbs3DRj1JHRU+xmvrKmFDA4HT65+tOHrFAdP0NS40OveYxCQA56pqxdbOJNpGpf74350W8ztI2p6re",
-	"xdNUwdxfl3xo74slyL4umHs4UFpx/wN5ShruzAN7Tppy44E9Kfuz5RfxrDRXR+o9LduulRrXRjOQhXt7",
-	"NlYsWTD857+cb6Pxvn71dXz1dfyT+zoas95X38dX38c/lO/D1FmbVjeVQDz3kMf/sJ6RneV2Xz0lXz0l",
-	"fy1PSSPYwZdKrTV5IHcfD+zh8N5uf2NsTW7Ll5nr37jt6u5GtsWJZAC2rDRENUHI/J/CM9jFa02lZKGt",
-	"AtZXPPTHUNfmEYFu7+q3uEtG/Qvb3hYxm5nUDYPjhTspXYPm+FhQw7lmbG38M0b76VrsGzG3RjcY3PYe",
-	"h76sEgelRKZ0obOoTateBwE8gSIBnh6Rx1puDPr9HA6lXC6AxSWdF6+e9B6NSSiwK4jIgmVn58Wdl6bs",
-	"yCjfKQMz01J/D5y4/S+/r06qv66Tapeu1dRpVUK608g09KtD66tD6y/k0Kp0UXF/JT/cBEtxC92EnQ72",
-	"XOqW69tuIl8doU/q71Ee5KjoVpB7WqXg1ZrFax4XXU0amn3Qz/uIQ1twnqrr3DQazy84dZTJSiQMm0aq",
-	"RQsp+SxiTkPFdURjXee3wbAHuA4osb3/3R6mjjPA4Lw4fdJYHG4jfFik09FV/2xfNODhdnE4bFON2/Jd",
-	"StNMtq35XnjdHGpffpEs6T1egM2fQvNu7EtZXO08yj71hG4lfHzTPzo9P6oNZT+665ZdkwfJihpqGJyI",
-	"+VoGwOLHWPa6TgTUyC51U7wNS6HhL17lM8WPukWP6UGTLssq0i5P0inMJovTnZITt+0JPlu6IO5ZTzQ2",
-	"zUKZElXo+YH26UpJgUYYqDpOZQqQ6HIpbqXbbX0JiBIB40qLTpdsZbGODlyhVG9MlzxyjZOF4N0bv+Z2",
-	"ZW7VW5EowTKDKkNEotXOduijijr2NxKxWWN2y2SKTYiaNxyiPMoSVtv3Y3g/bAQlYtEYaHxjg0alZUZ9",
-	"R5IuNoG/odFEy+Ftcv7A0lumGPJWaFGBiIpcpl1CJZlThGKWBJpGXpL+2Jy9AvOc5eUdcbaaFdUTpSoA",
-	"Azde5M9cNlljHwAlWVx90HiK3KLWdq/k/Pag8HJJExZOoCC2boIS0a2caeYF7OqA86DQBLirE+WlWgGN",
-	"cthV08KqvEiC/RPePvuvX168fTZ58vMv766evcXRvlfycIp9dHD7te4AMhCkhZqghK04Iu8TnqYsJgwA",
-	"dQanZMXjLC3nRx1UjgBafOptJ6NEwa1IZFo0q8m34M1PVizsKmOe3zAIxpnOxYAiMmNLHodKHQG+7pI5",
-	"5RELv+sSySNbb6BFqRLMIEgTxpxGV8QcL+yChhlj7nv4F9zT0u0LX9uVMAnr9hxaLfd1wykYiswYdGYD",
-	"b0LKXP1qqf7OUf3RVw78anuGqgkCTiaoYLYTmh14LpJyDRwSSe0mLqQdGkbLMpaRqT+fFAN4FfeqiEIl",
-	"67EBt2RBwtIcvBTW/w1un26Nre5fPXB+dMwOPuwledYy+G2OgqMxdbUq6BH2VpMx0tfeNfZ6rVNLs9WK",
-	"JpvD6KWOTqrPD0ibbXpXn5jG+mr7Bk/3U/hO76HpKPVhrtWMxp5aq5dsdYbR2FrYaxH2WuNmwyk9Io/J",
-	"ikmpvY25wXXS7zvxH3XZ541TlPQLw0hHcSERLhILrWrNRRSJW7V5SumK2DwlIkuPymbDPRWkv+QNP/oL",
-	"3fAPtsgL9/Jtc3udHPr2+hPvn/N/2uun771+qi6cbMeF8QsCyT14/pVOtEqF6X7yNQvraxbW1yysr1lY",
-	"X7OwvmZhfc3C+tfIwvqadfU16+prfdqXqk/7mr31NXvra/bW1xLDryWGXzOy/mkysjyAca19VzSlkVho",
-	"m5qaY5CKPNZ2RB7nfaTwZuDSgJqtGDWpUzjSNzJHAd/VcKpkWltnWXG44ntFEueNqu4bRRlV9bJqO0n9",
-	"anGepg3WfWd5WuyU5c00Ak+9yS7VjUpMSwr1z9xDCS3D2mUXDSvswhehdRG7HNV8t9x0Etveq/QN+Lvj",
-	"NjUGZcLikCUMIC35nMlUHpEfNqAMob9pyRdLJtPcewrOGRprtgfVBxxOIUtZsuIxtM+6zJ/A5/EZ7LIV",
-	"MWroC/OFHBN1Mtpf3xVtye7p9D/72rlsZ+eyQ+DKO83NmokK/cKW+8F0QzvEpEoN04oTy20tiW5Tk3wG",
-	"rn0uHaNjjrkW7vTVHmNGhQsgf5iWbPdmeX80COXlx2ZXKGqM97tH1fUJAza+SHXjRpFgduT97tX2jRyb",
-	"XIRtmzrWXVugKm/5NppfPve4Ux6+ZeRXIXzA9pHV0naPVpL1UvILtJXcIaxqRdQLY4y0EUyx1k4qNSVU",
-	"fhwVUbEPT6XRsVb4R6lG+FsmU7Hiv7Mx+OvesohRych0LWT6FkdO5LRrn9No03j2ptuSq+pUVJ6DfxC1",
-	"YKSd29XdZnK1UW+M3Y+88Yw6v4oCSKXi0hfLIDni4limbE7jdSJCGh/norDQkOZ0h2iM2W1FaP1xjM1v",
-	"0KsIKbZURw2xYw5PElFK3knYgkul+TsB/1Yza993SC1gSyZENFW8td3f9P7qVencAu1qT+5Lmib8U9te",
-	"oCLKVr7UjXciSVlIZhtUCC7z7CrLOeAlmrEIk9poi4oBnOoT+PauPnB/nZqXgYm4Ta7ZpqLkAlMKT/ua",
-	"MupB/UVp3eyySyRQt9yknrNkv355oACoBU3wsvGIBCg2UFPRKrlTApJCWJ2Fl2qaPMl3GrKDoNcosklh",
-	"vv4+Fe1FWCJum2tMyDhvxW1949FuJxUpjerI4A0tDIZ1vsqtmjUnuRi/17XnSa+rwDC1p3ev6jazCI/1",
-	"JW6VtNcp6iUtq36Zf61DN7x33vFof31ea7XN+fNXfGF3Sc6pP6M9Zyi7tU52up1OLSddwS8+hnDjjyFb",
-	"R2JTct0pdd3VuaAIrqBnwd7F2UpNecmiVafbuTb6mppWTmL9a+VFWBBsdvK/yCbqZ+tTUBBp1v9cOhaj",
-	"Xce/2zE5Sb6ULahLhq8ht6/QU2fzmMpB/voTuC/H0oTTON3DBv0V36xj2lFdGQY0YjDkcSZSy6vmo+3s",
-	"jffq7pJild+oJMniko1RnarKw9rLe9Dvmwv6kkzteFMsJd1yWkzVd21jIzLncUhoFJXu9nLu0V7X/MVd",
-	"t8DsOef2a7tGFZ0tdf6b+gzZZv6aWv50D9AOVcJfNtIk28mMshWA/al8QmebQgV8MQobshu8K5Xl0xmf",
-	"nJ/f1YRXz6v8BtZGqM321R479Uu1GDPThkud5m6+rq5GpRus6kc9Dur1TFK3up9pFLlZG24cBfMvoAS6",
-	"uaZwZjN5wqaT1s5cXTFZOe+iXK7lj0c+razIpvnGbJ2DKvHlbEe+xhIjdgsSpV7OOYpEW0FnaorNlhkt",
-	"oCTvrEsFHSFOLo8uI4NMArKi17o2c1tALkXkE41m8oaRcLAN0bE/0dwzjwP9JKJwl9W35/W35j5b9mdM",
-	"RMb21lpOw1okS+EYRSHLXZiKWSWLbph0SyIAe8OWgjrHhQAAOfo24dmNyKACKdE5ym1I84bH9RcwbBk0",
-	"hPfCoxikc9iabsl9axin6EqBXFncUC6JzOSaxWFF1VL7MLJO9fLft2LNYpsMNtvoci7L32oRealPoacZ",
-	"JMQZQusN2dLnOjRLRe9wwXsoVs9ziErZGqA7GK9VQatWB5BF864BqmAg/TDhDbxzSP62vPIOplLHLn7M",
-	"aLOErj7v+tT45NdTXXDxBiboLeYC1x1AR5ikWZQ8UPqOzAj5+11QhbH+whZ/c1msrMiDWI6ZgS8pmZys",
-	"lzQuWhn2x2Z2xlMdmn+rqNvKyNhdm1nuz1173V/zGAfUi9QjeRuhuX3Qim3QOnla2wQ+l/+7oxOui+TK",
-	"P9OAXiXZmnrtSgBNUKshU/Pp6Vi79p2k0OLB3Mpva0K9ezpQgeLdqvjHM2hi+2MisvXBrM+rJXPvGy7J",
-	"kq7XLN66MxsbAGobsN3uvpnTz3QtHa53W0P+YWPL7cbEsGIvH6ibn3N1vziJe3jsIWGtmA581KnRmqGw",
-	"WyQLkaa+vvlvDNRK6tJywVIy6o8K6D86eHnN2FpqPVKxWCRoqaF+daPtezKYo0jqPfIymrpc3zG5jzoI",
-	"7xKpX97W37iUGTbrd068SNa7tKZYpBNMtvDEAfTX8GqbsQWNdbI6EB6UelAYHq7+Foqks9n23J6t1ulm",
-	"DGbNmol1lAe9gBDFGfX72YAOW2GSaXri1wtkqthZ92i1xIMIQ58R9X4pImYT6Z3IS+6mJ7NIYGGulSd1",
-	"JR51Oef/I0V89JbevkTwg12SCE3JsB0i0xN4qV5rUbsAWoEvA1DuJzpPYFT4h999B0q8SZY3fIRAOb7u",
-	"ZocSI1s+NeSEnLo5MbxM949SqVlXdOnWg5m6zW6b8sT7Iuc8QLVmfSXAD5sa9cib/1/M/D9Ec+YTT+Z9",
-	"wWN501NWlbrRvuhu+NPQn31aR5THLGyWOVevvDfwJgwN4pxfr0PQGJONq2tqugU8GAAWXFtYTczunepV",
-	"T0s77vGtWocqFH6YKd/Vi+z9YrDqsHoSM8zqfDhDHt1wd2zCxKYbXRd2xyEZql62l2QorKeL5q7+6sc6",
-	"nsIvtOQplG0TMa9wbqAHMWSxDrl3C0ni7SAWYYK7DX7wD5l99hjric0EQv799u3zJ+Tsoj8oQQYc44yP",
-	"E7aOeEAhproTfYjycDLbtFmJL1GuBkM3NKkokMR6C8sxzmO3EkFnOIi5xhgRcenuPtnOn9t1pqpURENt",
-	"M/ucDl2XQyq5L6YGxaLN7Q2wgljHqt2TW2WlXZuhacsRjMtTep2/xjXwBSE6SzJ9h/aW14/7kE5zBWZF",
-	"UyglBaUl4ZLHC7JOuEh4uilF5RpVn9fpqXlBcKXpn2NTj4nmFgxDo8tYa5pmkyTmvjEov7XG7Ap301Tv",
-	"mfdzX+Oax82yKu6pnOb+I70bds99HP6cBizdR7Z6g5y7s1aqiyTmhBJvyVRNcK59iqAVYM41mYiw/tSU",
-	"KGzEiCWBn7A5FF6b+gENoUcA1VDHj0zVgGLZlH2CCz+L0yTDlDC51MB1En7dlhsHqKCshYdto7u1Byzz",
-	"az6IBMvDade5LIsIgVqnM2hmhrLcQC1TndWKm7af7tRuOY+ULq6vrALFoBInWy8SGlq00rlQdyZm+WiK",
-	"HjdMA9BsuEW0vwFQrLXsEEeJrkquXye96BiwKuVGpmx1bGnSYBaQNuiB9f8F1/h8J+zesLYU+gpS2HU5",
-	"NGIUUElmTF0kdL2OuDoXWEDjBDI0Qm7TikwnRgb4hTzdFBfDkkQkrUSHHcdSJ2eIbm4n2oV31dmtES9P",
-	"aCbbypgnhfiqYjaifQqSrvRJ6hb+ZMKu5QqBOeYD4EOBmsoRgRlJp2DMZuyYwpMP8SIR2TrHjeQhmcJJ",
-	"nB6RK/YphSJahq7jPCssDmEAK/fGhMmArhmGeD/E29qSoc026xjoUGMLwonoEoT7lk6yvey6qEbDkQsu",
-	"WmSjp5Csp/SD4w9Zv38SqDHhv3REFAOgmzHRP+vfxLz0B63QywMVADbMqEpZDMoYDx8iKwrwMKqjMPdK",
-	"+T1vVq/9HBIlnTRKUOmYVCeTPGip9tkBs6NySmH2Yowx6p0JUnc7QCecN+4L3HvlXLXFqJB7PSPboTcG",
-	"XDG34EbXB/NoC+BQT3CytwnU0t14VlHeDqqyFXxzHql1TUHUTKHojgPE/MygDLO/ZzRS+wQREEzGZrLQ",
-	"w6KY7xJyaIYPZCry4+l8EAzp7OJs3meHWKLrPXsI3Q0BxVJ/uSPPy58AxkRzzAMixA53qZKKFpXa5BdQ",
-	"Dkd7ZCe2Vz+xBgUYVvqlpCIA3tD6Vh7rixEENLxYdNVc9A9RaALwofUaH3CKVft07flU8jhgU7i9aEyW",
-	"IkvMhd3FLdRhGozv49aKuF4wwVFe0Q2ZMbg1eBzwkMUBK55cGkVQbrUURDL15Jom1uCfR6zUWcQLzHN/",
-	"wp04hJs8pK0HSEBA7voTjSqFOdLkea2Qw5uY0STiTCkiahylz0OimbAoqyvQ8IEDJGPxAwqKQXWbDmQR",
-	"3bpLG49zXU+rAbMQ9lu27ZGx5bW0YNVOykK7zNbnnEWhjuW2jHTPvd7pLYNafUBdeIstbO8qYIDDxkUU",
-	"41clRVRONma3Ff6lh53ssM7x/5/vXr8yrkfCY4NWrWRVye3vS51ubn+aCVTyy5s8dbUFw4QspQizV0ha",
-	"NcmgNkvJiUl/6CwSOo/ph87OEJ9HDZsmypBOJ4GI5xEP0um44KL9RipDhkznifidxbosRMMrjov49Udk",
-	"KrJ0IuYTGYg12x4oF17fyF1gtYdQAUzaYWnB/qVM9een/mVA0h9Y7TbCkC+HiCyVCEDC9FX2jSQJXyxT",
-	"RRU/hc2I21ELAP/XNy1dUB5fotvbMLUseMOx/QkXscYZABeN+wCcV20fsDwVApvHKdsaCp8xzYaX8sea",
-	"5FC2EDHNTm0eqMsPsL4VyEyEG+OPMraD+huhklA0fUrH3AMeedw/5uFep71rDqj32Cs15We+4m0j9iv6",
-	"qXDih/UVTicOFoIrfHWMojZolTCMmFWUsGTBEvOUdQwSKldCFqdczdV6eSK1SKdRj87Eb1LI0t7ygYYq",
-	"NfMtRpR0m1Gl7tAACnaLCGU4ddBIM+nPuEdYBvhsYUWnh6oCz2SpJqxlKTZsvh4GUlKq2XG/PqJRNMFm",
-	"KpMKHdU2NgE1cqvmXydRdAmfg7kO4gizJ/NWTl3oLygS6DnURbRW+Ki+V5R9pDYk4tdM56vRMEwsPI+O",
-	"/nLHlABF8pbLB7R+oRdohc2H5i9YfN+jI+PS3ityqtaCgitdotrdpuEk+qfv6vG4Xcdgs4LYYluvHdkW",
-	"fy10ivsVyp9Ak62ApZX7iL8aLQcGAA0giko2GMbgcy+W7OZobgstFhvtBs4VAsm7KmNRjFUY9yjiNHXR",
-	"HQgmdJ4mkWEwntFgeWlmbZClVzSFGCn6edeJstjXNFIDSYZaDQJG0hD2GD/XJVMlj6aWUibHNBfNCM+W",
-	"tq8Xcy7WA3QOxP6gEXSHbnKGC04bs/E6swiek5foO7YrD4ryZ3CAa+O81FlM7qxB3RbHBnITBrBgeQAm",
-	"bkpRzfWp3T/uDV8yTE8OsKizauwSP5gBULjkQzwEjElW8ANUOAGi7NOT3GfexqY7cGPs+3RQ3tYbW2Y9",
-	"VSObezQESszjHIHLrOfJvrzVmPaKrdbgSNBYetgYALD5NfiZncLRPMo+BeERF8d2vMfptM3lf38706+b",
-	"bbfp3MFTz+K0dV/Nh+i87usOthez3IdTR/fvD5l3i6ltKY1P7caqcSlS34xVf3jHdsvWCbitkg23GOvO",
-	"08aosMqaxLYo+/SUQaF0HGzumYyeJpTN+fWu3TPll43AXK6wGHRHJTAMWbW+Zzfe1mSPY509RnW3Tsni",
-	"EDJKyXPdcNBFFsMk3bzLoKdoLb4R0Q0LX9u0ouLvtlLWl0LUpux24JX1nryjxiOeuO2FSq0/89SmdqXB",
-	"/qpVP/pfaXEPnfx1Ct9IaUhT2qrnlK/OoRAN1qHiTn8+m/Vnj4KTWX9+Nj8ddupSC84aZoE1Jv6olItV",
-	"ZHw11S6BrCyAKkmgo6YBr4TGY5Jcs3WhKiROL1Htx/e4JNQfjd6Z7QVZFnzFZEpXa1+Wi7LBUNs2DVHJ",
-	"DxvtjhbBdSldwvTO5ZLMWMSZ8WwpZUTEC/AdmpOe0msExKdJwm92OxIad8qoOVhbsrggJLqeXLcqOfbK",
-	"PaBtPD5Wvdp5tTx2HvXrDS0up/KJy5teWhCGupFKkA2HwcHbV3PAPEsog9rdVAcf2wm0Hpmv0ALVy2TK",
-	"Sb+TMb6A4pEz4T21jjf6unqSy9F99OM9+REyl4ymx+KbiQO33qAyttBK/qHhyHbDbo3gdGktjntbcOPP",
-	"ciLiaa7XWPxAyMFCCpS7GrRw5BRUybv6tkX5fErVmkaJ3CuD8lEROP/LIuX7u68YWmt88LAaWnzbIbMn",
-	"9v59nWinxb6GTfsXlv1w+8tLneQEep3HUG2yM0NQgYKEpZMEIXLy93cn72BVXwOG367/A8xemixYOqnQ",
-	"qJtM/+S+dtJFoUy1DkfBU6NIVzm+HZWgEsbggOlCjXfoqwX53CnUWI6H3U7GNTC3SNT8h/Pz01Na0S/Q",
-	"TSuq7cby2m2+UspNW4rIbY0px8WOIBq3qpDYcEmUeMXSSnLLdaDdLF7csMRgYDYWgp6WB5UZ36e1LVh8",
-	"IH+exBaLk+S70AqitnRN6Inlp93yTOn4eVi6cLyKe7ZbY9m6/L+A5rKtcNxTgzHdE9sdsLwYa45eBm3O",
-	"yDULunmmCvLhVMtQcHtWOa785nQtGIo7/S9Aekup+1I875T4RbVFv8syR5XY7Vbf8yLUwIOlC+SGs9td",
-	"FrbMUE622qd3mSV3Y4QC4ESYo/PR3RLA2covwYAO49yTB9/tOPPeKdf1NHqc59no8mrsguXrY3K4Fi4H",
-	"buXWGiQ44JMsKeVCLtN0LcfHhS4tRwueLrPZEW/k2NvK7TLfySdbua+Zddu28a2suYXac5q6zGhwRLN0",
-	"KRKDNn99Lo94Zb0I6ridx29e4GgVyY61+QU4/7+hm3WHr1gJL+iCv2ObKjTYThuPl+v4LeI/WuJV7UlZ",
-	"k2q3N9v+9negsXRau9YXCZ3TmPZouOLxTtbWR6edK2GU673XbFOJEIePHG3oqlT2dI8tcT7rzN67Jwlj",
-	"v7ctpH0ukhkPZRmvm8byFrJsRBEA31OXHzWl5d51n42qLW2OCyaYSBKL27YVmAk7VLPmahZWtrffdjJX",
-	"DST+qZVANjLOyeMMHwx7w/5Vvz+G/2s/E5/atGE06bE43K0zbcdDnvz0Y09NbEzMKGSOHLkDeeGBmoVX",
-	"7/WFTUMSpSJMJ578fSWkRvuSiYpKnMdYnp46VUcJk2sR6yxKjdmrTEL8Ng1SfsPgpxCB+hwQavNbO8Td",
-	"R3fdDuBsVvMjwnDqJiOIrLzFjo/gfIyu+mf7suPpYbul15VGeXVkg2TgqVlykAwcEVGYbrU8fgJvtE8D",
-	"9uyHk/74QFCzVaLpvcafmLEFj+UloSnk2rlAdA8qoYqzefrqXW8wGJ4Qmc1CsYIyDUhh8iJoukKtHKNd",
-	"8di202ss8sqk4ToFVcdsMbeTJGyeSRbqKXkr6uok5lZ//YZTPSvJNt9k8/5wNILOA7anwP8IHqPLzXTJ",
-	"BLHLMdPcMh959okGabQxpY1T80Vd2kOjqJQK5hGszgpH/Yuz3StsL3crBJvhZhaH8tJh4a6Ls2IkHflB",
-	"pEuQ0SYRcrWmiUnp3Ip7Q/WGdngGYgXpwNR3Zx1KatYIs2qhBIGB/WRSWepUBNsrwjhGvOwnKVr1w/VJ",
-	"jse6PTVmIGj2XtN0WSkx7suG/T20pdZnf4/Knqbqz45T2nhHBu5x3O8QtGj6feflfPE7ixsnAZbMJHjZ",
-	"aU6KPaa1lWQOOLkVWRQ6p722MdihAWpGcL6MDVjGs7Y1ifBEC35/CLV/eH9uaG5P2+lYHW9X1fmPCY1T",
-	"Fj6GKrb2TarL1W8aEBPN0rxQtQjja7yz22zDPq15wqQ31/txIYPbf78MDmwkpoyuerdstotbVnTT2A38",
-	"li+W6S4UTGS92gwpoPy7QKzZbre4mp9v938CNF0EHWi9+27Fii4kzstwxBw0pmseexJUA4zMtqhNrKyz",
-	"pvFmOi6X/9wynSurxucxC7tkxrDUL3WR6CzSiBBQB9K8KrnKzasdWrhAP8VlKhIePDEkaKOWeE7FD8pM",
-	"iXm8yAH2U5bc0Kg2p3C/EzKAajZezmkZ7GqUuE7EImFS6mhZsyaF0KICKjXbNTb8Im2KwSY2lT3u8ro5",
-	"doievI8JXmCx86bliUPY5lh3U6C2XN20qVuzZMWrOplQK+FLjicRMTIFFAIDtlAS6tItynOlOllSeUmm",
-	"K7qZQo0e1oPpx3hMIM9ITTUREZOIP1jsMSoSF6Y3JRFr0/O8eHcdIN9IMTj1m5OPpYsVrAscI7EAbIMt",
-	"nwAUv40DTr49nQ3m/eCCsmF48uh8dPbdrgNWKrcpy9xA7eicBzRl47xJmC1yjaPNtpt4DS1/5iK5JCyS",
-	"DOuDi7iBeye55fqFb7bqy1gJON6a3/b0Hhqu4wwd33D4qsoBHcP2Oha3kvB0TKawhCn5dkVjumDhd10y",
-	"dTZi2iVTHvb0Q+poxuT1msUvnpInIo5ZkOr2OV0y1a2G8DF1YqWI0UjTFZO21V0854sMQTfGZCpTmvIA",
-	"Av3qc84/e2vFmCKTzt+hqK387/xBD7PuLLKq0cx0nT6k5wcJQ9CSnDxEpmIN8ZVbkVznyYU8zbs/4vAP",
-	"oNWdVyHS4G5hX7USimanfGgPBBWjtcRSP65caNuMV2TAMZmqozEFfoDCINNHTHbJFDghBy7DbLGIxl0y",
-	"xd3Pf+uSKQQMp8hi8oi8iMlKhAwKpHtwKNETpD9o8diM1mTrrIvT0KDpLGGXXu8ZoSsRLxAOTKZcyQIs",
-	"fFBKGNw7uArF/jNRqoP4raMmg7aMuk9hVft3eVbr9cKYFyluKQKzmgZJFpaOi/rTzrCXCd3WMN02kHPA",
-	"D9cidGfC5pWayltMl6m2HvA2LIhNm2RTrE9cAcmByl6VZ0UX7JWmSkudh8VpstnqAfqNJFPMeZ7mbZZ0",
-	"21XgFelvklTRfQbahupOAcEScAER+MemRZur3ukaRotoNJ3FMkiOuCgkjhx7y+BOlcbZ2CfvK/+tpHLe",
-	"WrRVX2QeLEnMbtWiUDFDRGV9nyF9VuKGmTbIDM/+BoSAIniKeCOlHKmVrp+rIHmBmA6S85eg67CQNV/b",
-	"Z81yb+mkGWurAmBxxtJbpi7HW0FkQHM0koQtuEyTTRchpX4UJNR3PeJoTwcrJa3J9NGwv5xekmlfTseA",
-	"GqRG6WqBrHbK5vWvM7lk4RF5il2tyHSwLEmuwWmpcvJkeCCMfB5PvNv8ksd8la2I4h1QeNQmW97aXnzX",
-	"YndPzx+d9csLGI6Wh1/AWaW4tsE3KJC6JFnM/57Zfj+WTUpgsz6uPGsXgMtbRvvCWhEjsAQ09+FcWj1q",
-	"Vb5FD9S2BPr0JzS4bnRSruDJkjGPMrmuynUrGLB1wZdUJ5McX+4OrVRN9TUAmc3T8CH80c2jWWCfLqFV",
-	"uSTTz0DKO6U1f07pAv8DGfVOB/s+S7a6YcldudUYvHkEGYgdePf/mBd1Nzd3ncP+/RvNVQFCoLQ1W7Xj",
-	"hmjW9u1BrgkCxbU67xwKwMAm+Ee+PprhsOcXyd3HyjDPdjXKP8dV0ziq9affKY1n+q9weTQPe3+9JQ56",
-	"SzQWD/e8Dq7MlrVpmMctSENKF13tIsb1ACPJrjGgYnYLSOF0od3W/pCx7oxbBZYGb03HSpxlEU0I+7RO",
-	"0JdGvn37bPhdbgOqD60ymRqcuaCU8tBLgnJ+1MFTciCYGB96QZ7FHP17j0ZrHrN/e/A1AW69gScv3UD2",
-	"etAg/DyWKUX8TZDHgYhlmlCOPdIkW9E45YFp5FJKFsPOOt8/OuoDKPnDrgpQQHwd7q405QuczSWZiygS",
-	"t+XEUFtt4oqn4fmhZzvw5nu4bcDbhRRRBWtewuRg1O/oLblnFTt0HfUpOeB5zGLNWOiXN0gBMxbQFSO4",
-	"QiN21Ge6xK0e7ZJy8ah6Vol7Ewm2L+tyHRRY15lMxYr/7lwelyYC53ScVhqvLkjWEL+RiBfQSVVX2H8L",
-	"Zb9TJPrUnBUIx3zXMM21Fn3KEK9r9vVjFbPshdjboG0TtIXcho/3tm/qEslSjQqeg+iY9rN6I3TNtIka",
-	"KP0J4YEAWfxhOkBhi6p4zpMVMw14t1AsIn7Dks10TOyT0I8rhXRK+I3QSMQsd6JjB2uHYcgKvOGxMI2t",
-	"ZQXGsM6ONwMXs+HtXxvnw+8BZboPlsWJThfQbTWbtKcq2QB7Nhk3bYPu1Vq7vvPpLhYHnejA7H2wvkIX",
-	"xVJgT0QkXwgUoXp6M2rodmN9b3UU2cId24USVgMBbuqDzEHrEqexi/oFJ2OJeOu8FIv04WC6z6oLXuxk",
-	"C/0rAL8MAUsV9W0IfKmUJOyDSZhOOIe4lDIo5iKDBA9sSNjV5QhZHDHpEGWipI8iRXppJJD6uCaD3i6e",
-	"XhInXWWcR+3sBWhyG2L2CUPzBr5X3LAkzNglmbElj8PG79r3cNPGWLimyGDR0DQVNJYeTQs0uDR9QM2b",
-	"YUFkAhMYFHANQQw9GwTev207+5zWdb7PsSwSWyOPDOC9aaXMWAiBNl9yBMb7bUc9jJ07KHJyKW51QNig",
-	"PVcl2e4NYjo6bC2g4tDXcbTZ6Te5KJvp7od5CRqFuF1t4b/NNaok7O5a2tOt/IUDJxn4mio3yiGox9EU",
-	"UdRriYXrFhjW1wxWbFVFveg9IsoGn6W5lQED6W3dkX6U+g8XZsqpAcYgMXS77eljtxR+TH5gNIFmPI/t",
-	"7UtJmGxIkpU6ls0TOTk6OjpEH8fBYav/Gh+5Qd9rM2hXUSmmzxGvJ6dpvot7FwmCOEza55h7U6nynnNr",
-	"JtYRI5IvYsJjn5TkymTxJQEpNllns4gHBJ8q9/y4NJdzLDQ/ldgiYvWi56TSP/wi3s6zhKbJQSrKzYoD",
-	"kax3yQ/I4PT1ahAmT7SUXSPWLIZtXidizmH32Up3HdqvIkPjaJTWqSwiLgMBJpEtFOCQ7zk9PrplUdSD",
-	"+/0YZ9QrpL5NyYxFpfJ2i88RiQWPm4PaVzS4AVSOnEssKX08/Dc10V9z67dVvrzty52AY8m24cJwCigy",
-	"WtdDUHuM23g4unBh1yjM+BzWN6YSWV0q68JXotkGdrYeALICX+a9689M2JwlCULMuPp6RcdIgzdzfsbo",
-	"6Gw4HIWD2Ww0n52d9+cno/mj4IKGF2f0fD4cseD8fMYenTB6zk7pWXB2Ojzrs4tgdk4fHajIHRpmTtQs",
-	"d+ZDghjRHTYlxfxS6/8QCToMPCHLiptgv2Jzk/g5qd0asDDyXcHuMtBdSe/NStyU3Z56X4bBfDgKZ/R0",
-	"PuvTkz4bnrHzk9mQBqezCza8YIPZ4GzAToPBnD4aDU/Zo5P+6OTkbHhxcj67OB+ODoQDVF24bBIcdR8S",
-	"EtA45Ip+1micW4tc/6ID2NrApTq1rLh8NdwCThmkM6PeKlPheLkO1AfYC8ha7fByLga1gjCht14bRAY0",
-	"tgYmrpjmQISm8euDlOBvYRHnBCueL68czmYsiVnK5OsdaEn4Vbdh+ppbAd65URo1lhZ1XjmIQC4ou8ZE",
-	"srVgftzIe/cevet2frag0I2B4IsbmpMFw84yD36fjbZQMhf4EssUCzG6chxlHV+Y4We68bVVfAcdg4hk",
-	"acrjhUTQ85r+VaYgtxJgpxRpBMXBAQE+OCee1uLvXC3ZdknFCoPKGooebPgbzm6/9xYXtSx6rdDo961q",
-	"Gfb/JBt/MCpgrSciZUHqjRqogcbldlKQaIIvKR0mYQuahJFtzMe4Uzt0SXRvOAi63LJEe1n1+5DVuyp0",
-	"ksyds1ziw+1aww3rHBhvEhFmsFalyj3LEizS3JG50KCPbjmppAYKZJ2IsIdHe5fbIYdsb2SeWzn5ls13",
-	"2edK6094WJ/RUY+Av2HJaz3KtsB7Z4TObONkdpTqOT7bwIE/iKXv0Xo84H5zLGqY8xuLZFs0/T2dYitk",
-	"jv19u9da1+QRwcjqH7cGmwUT7dDf27iSDmZcjUdbcnWtEy78HT1+wSQnLPvAXrFYGbLkC5MucstL8X5o",
-	"RLuin/gqWylCw/+DwDn+ZWeZaLIbQLZpbbYe6THg0a+82LyeCgWe2MAecKJ6ocSBMUtvRXLdAy0SpvQb",
-	"9i3qhJhE1wtZvOncfby7f3boxcMhjTX3GgJyeCIiNnPAVZttQo6RukPCnLdAABqTsnJkFRFE1zYK09SB",
-	"BtEZXTycHhGd8cShMKQB7k8XFazvQQZvYYscIsHoT/Ei+mF4iq5CKyD84q5w65SYxL0yXDjwPX2OJcHW",
-	"1mOjw7O6AgnzX7VqgS0roKwxB4vSfuT/j713UW7byNpFX6VLNbuSzFA0RV0sUTW1j2LLifcktn/Lmczs",
-	"yFtoEk0Sv8BuDhqUzMn41Hma82DnSU71WqsbDRAkAYq0ZQdVf/0Ti7g0+rLu6/u8wuacqSEyS2NZZUU9",
-	"7o76e2YNxce2SiiO8zUDi+YeVYZnXrkuxFarM2Usg3/JLd6yOtuKlBobEmBM+IeXeKfXqbKpIX9CVQnL",
-	"gjjGaOBJGg35IG0xisyAADs5YmPxgYXRCAjVoZTKK6RatK2hs429TF1Gl2qsbQTT7Gyjy8nn6zFOPJpw",
-	"O+AFxeZ3KEgSeqE/fnvw0Z5gfXqwQzTpu4N2p93ZP9hSpKrALFFpe5XQOWx5fy1K9vUydZMukqJghYgB",
-	"ydVUkWgtk6wtJmdxjCxBUJGyI0lbA3+rskit/MzjlfVW9UDoHswltBXBt2TMpc5FI+FWS7hawIDrRFmt",
-	"h+1EZlXfGnWEUzUg2u2EMXsgqOCNbfbWASp4komIWlsMEEjBhnR50AGXrC+wIKrPB7fbCopWFxPF6Oem",
-	"YcviG9eGMXcUn6w4jq8xXll90bcTv6wsPr6oeGZVkbT9+CbaUjsPclbuKysGPZd94KrM24KEzn8bKoji",
-	"l4FWXmjJcylaBx82zMxGoF3jdyLf5HeOBuPYLBHm3vF9auifO718JvNccnuHNSfwC4n4uo1Xx1L7I4WB",
-	"3QR96lhw5a22w6BvRY264yBw1a35BQeFa7mdW4z+bm4ylUeDnWRYaqG7jF5NG91qQpD8mcaophmitMXS",
-	"caJmozHjck5xhkkp8MRXGZFt4plNPPMPFs9cLX42CV4+VAb94WKZTTCxCSY+wmBiuWSoRhezrcjhRCQj",
-	"YjhvYodN7LCJHe46dliLxOcxxhJXiqXi29aZC6tnY5k5sPauT6nwF5T82tF5amzttZ9eS61rLpjw6W84",
-	"vvdczr+yWPHqlzWx4yZ2vHnseMnoPmcseZ1ga2LLTWz5jx5bXuGlNTlJq1dae7OoPaF2w555eg0zAuYS",
-	"P9nNr7UiHhAaM3LaETfQjGTwZlJoplM+p7mYSS3Ic3FMvLuLeW0rzvWQOr3PbSY3sbB6sbAHx78eiTdh",
-	"T/gvIOE/WaCLIlqpYkZ48UFTKteEu5pwVxPuakrnmtK5Jvzxxwx/NOGOJtzRhDvWhTsivRlY+1ZAsFej",
-	"Mms2mCWJUTsAA3zPtQU6cwJ1N7jLh8txl5dCHzu0YgDDw67j+8+Ihgz2Wy/Dl3TgxfZBRTZk+q5aEIeE",
-	"XbwcovhnnibRh2cCHac6XABL8ZJ+VPdApl9iUtSiXG/tDVQ8m8gy6MxQfDB6PMArCoTGKwvFgWLbWCRr",
-	"xSaeumd4bbF6hXhLyo0RwNsaAuomgAEkNTjNcUEsQNlKwM3CWtNseR6q+1JvwCs2gZvtDbdBxZU9BHIv",
-	"pMtf7i5mlqojeANd2xfxTjDAujY+sxQRH97tCEI8bdRml4iOTwMN+vOgeHjv9urwu+JAvJVcvmpv1X3d",
-	"JRNxXLJxX0sBXoLgRqnDXrCegV48xTX2MgiXFRv5eFk4dgEv1wN1qEr8sUBIU7q0a9nYNmOKWDXkFWQO",
-	"nmGCP1aMC7+bT8V6jpgUr1qc8exDWrRHlu+6qgi4WxEWGxfIb03kY7TrLuJpqdByGg89gomt9DU+C7fR",
-	"0iy0haj+PGVhNBwaCQc0jPgbenwgZUSshfupdBMdlM5c/baA0sD2+g3aXdRAK/fUgloq3V8iGQk/JbUm",
-	"RrIsJFKIgFAwwyYVinQl1XJqlVNqfy5CgOY+7BHWxxSmh+NPsA15HBcq3b/5ZKnJsnnMUFpL4GwzYq9Q",
-	"DCMJE1mSJpBSpYAuvlYiXHiXFsXSZ4DUPMmF3R3P+6oveE6XEyt8kaNwbaQZrTGgvqeAh5vkvEYDfFzN",
-	"ZdhXH9aJ49gB3a4OtMFVKyguPguy3fFngl57WqrPYztJPLdVi7tkYwQ1d942AtUoP5I7h8zIH/CHgyl7",
-	"D8wQlbvHJ+xv0feA1h/HBZlYgqdcOf54+EiyfEukTUFaYJy1x+DKIl+dSM0IVDIdG6/MjKTIXYdXrA/X",
-	"lTLZPSZJ9gkgux+yqbqPMah9/EiCr08rogs5YbhJm9AyWbjzJqBq0nBt+UojHRvpuCgda5UYrJeWm+/C",
-	"Rnp+Vum5XFa+NRZ+rUDRclxXvtTFWx+2qyvjNyqRWybkP1EBXGP4NqL9sYr2RpR/qaIcOZaI97+eKOeu",
-	"LtQeDjzgLvBgYxUiz2rufqx3IMxO5MMUaYpWxZYWCKTMjdOoPMVwt5Z3FcnSNnkpkk/5b/N5qCoRSxYO",
-	"8L3oryOEk34QNbt9dTqqoD5pZfPTRt/jv4HGWaZqX08FsjzWVLKvpWDK3otmQR/dpwB3V9BiAe4g81/g",
-	"WsF/zGzFEW65gKX8VrDAjNn8HoX2Z1K5AdQi4f3n1zJIBJC74X2aBVaOBFjtgQ9yNU2QTwUaNXrcOdwh",
-	"kjRgoRLGGlB04xSY94I2ezcWyACv2b1KbpmS1zIrsbK82OahasiCjK5Vm/Hbgivz3zyOaSSYUwqY5nON",
-	"pY/ta/lYuLegTpbHsbq/ARScUpI6W0eWtRcIoGS1rOpUk8MlE0midjRQSCNyPeBh/tRsjw/Pp999UH9B",
-	"1iFyQKWgD4RSOs2lYZeDintleN3jwy2QJXdzL94KzNHB8Q5wjg7AZKRjXi9niRKrxVBewZGdzlK02ewT",
-	"gcL1zeurd/Dzm1/eoeAq9Eb97hlhZCFZY25HnIUFU3R5N9yK9opDIFQVcXgz4ZKPUHV73MdRoZ2ie7qF",
-	"fWU29FAlg90c5YOzEuj9RSb3bZ8WqHIZ3mArzKIghV3lt434viWIVvEh0qk+Z0edMxYMlBzG0SANiAF2",
-	"zDVqJmoE2ImUPaRvmNj4alHxx3MzHP9ssDEPrULEwv/Ld3ykib8WLgXjALLZwZ8D+F9bc0nFmgwKXbFj",
-	"KCl4AMDxfY6ffh9pwY4Oum32wqh2a4JoZi6X/nk1/7LqqaipGZkFi71Je9d7R9394+HBoMv7Z9d7ZZ1E",
-	"k0i6P2xhz3RznaiFmAv83Qta2E6KRMhQJCJkEy6jodCpbrPv5+BW9rJuBZ1miwQUmUZBZy3B4JCGIhXJ",
-	"JJLQ6XmeXYHX4zXYEBoLfkedKDBeV8hbuR5tW8hy3RPfbrduDS5wKeVVwR72qvj3sl6LG6rMsv+G3O4c",
-	"nqjThKdiZAYxTIT4t/kNyeP3Wnv3oj9W6jbvPmWjqeg/1a+W3HosV4v0Bh/aW1etk0ZmFFBXuXPF1sWP",
-	"nS8jh9V0kDX0RQsOccqMuMYICgSavWmxmXT/CU7FDfVUGa1uPt/tmBb1KEFbfOBa5YIi6GRqOdWxlQu8",
-	"CjCF4TVtxkM1TXsM5xFbcqkhDoOLfvOu1xKmxxCLlKnKHn7uWdzfmI+dzlJdFhr5zTUgVjRSu1uwUA+N",
-	"HzFRYXlLgMD+cp5zZejgziT1s2fxunwkwvt9J4fpqe+QLxjXhZjctm0GaCluoAG2BJMJfdFbw8nEp01X",
-	"B89Ajpj/naVZKA20SKoS/K87kZjfSPT4Wiknc8xTZclFvqSCcM80nmf/TEQcyX/NIu1fgg/xdZ57sv9H",
-	"+lNeH7or83+2f8y0Y3Zh9rdMh8DQBkoOohheZQRh/mAXP75+pLFCC3OZx1cYdpYcApGcCM/WVLLQzEqV",
-	"moNY8AR739vsNVjlnjVqbINpitzk5vKW600Qw6EYFL1GLxqI4oZXC6hvVcue2X7penMJtxh5xN6+eMae",
-	"Hp6d5OspnCut+URAJzAassYmd1G+9t6uP+8Ymn7FsIw/Hw9oD3pd4ztIf6RZa7+VnWb81vNigZolOmC3",
-	"QkxxE7RYAAXkOmB08nM9254vZN2bc7cnEBafeqGNcYF+XwvdQBzdjfMGrWUCmwbL3W0SkGSUGZuZUBhP",
-	"/sjZn3ahRsECgKYrnWVRijNNAgG3RBplGTG6kX1rttHh4eHZd23UaO4eze6x7ZGNjFHGpecMm6MraZbr",
-	"tD16eubweAvO3IHXu32zGIDwOqJ3YEmcwstTHsmymS9oiR5sXm+PZjKKS6bu5Y7izd2jlek/OjxQoJoL",
-	"MoCZ7UUH2sweW+jO8M+qf9XalOEaepuaH1foES/ZAnf7ieAhtmFsfQccrOwXf1B/+DmbzHQKvk1fIGD+",
-	"8vbwUNxRd7gR+N+K2Xe7oOA+8xq0Cv3RUTpmt5EZuj2NlCEaZt6g/QX+vmDL9Egq0TUL0AeLyAc7WM+n",
-	"DrRqA6XsDvqda0NZ0onDfJOyB06p82vBNGIUGWb3XKZ6XefOziMCB08XwbxKLbzMT19w8CsHrbYGet9d",
-	"oNBU09VZ2bdCz+K0ZsI/y4RX3y9wXoJEpLNE/tUhPwUt8Nmln+qVucBqFrQWYY9xzX64fMfwMSKEBrxC",
-	"DPjTGHrLe+NfzSZ9DAi7qAuhFJgjEImQpapmk/xmSae6M24vKcwyDB/qLbI5PmecSqIwLM81e3750+W7",
-	"S++e3a/DkTc1KxfCXWQ+JVWzwbiAXLG+QZVc9BqOpedDrsWIeujy5aGb/OBh/jSBE/X6XoqQuhRbxZXd",
-	"/aqViahc52i2pKWSyxt9TbFFGqYa4NFCLHMtlBGoPo3N9VaZqXtJ2E5cKjmfqBmoQxah64akQMbNKii8",
-	"QQTVqxM+Eu2Uj/bef1xT7Zap8FWKJocDWwZIgCYGTdOy6U/0OJpWrBQr1nmgK1UW4b5XszjEtmr0usy0",
-	"OLNAZ1grGWrEWIDg5wD1olVJrawtE1tcLPC14fd7noS6EN3mUq6ObK9COsjUY0Eg5T7onEkA+jIOJ0Rx",
-	"FneJ2T3FCOhvZm9sNLSjlWrrma2zWZiLWmUpy15+ULG6ZGUF3mJtSHZCVtbRFZvY/TZ1b0z0BreCts6w",
-	"7CBkR6m0nAkG0WISdFCLkTPbQvgg4w7Bg9rMXgoSYT4VodGlwVjEE7a/r0Ua0Lkwvy0Ew7trhHNumBtj",
-	"MHpf+rFyMz77NphF7YGKsVJtrHSqf+u8b5tDbf4gVSiuyDds3zqv8fq6HaknSgffrfYAuth0Ds834+4O",
-	"T4+P+d7HZQu1ja/XD+m+r9xOv+zLSj8t5nXxOfpcixs/NrI6dLEGZAlDIiW16c7g8kR7lkaslsmHywnN",
-	"bjWwjBxGZtyRMr4112VBn3fgaZvfMAhFrvdE3fE4wx/ibBpzCf90EOU6ZWM1K9RwnHRsGgzQvCDbil/Z",
-	"t7mrEIE9Dj2MSrMvJuiscMmOO9BdIeHxTArwDMz99EFLcMA2qL0szJAVhAtiy7joRhZBfMsMCK0UMyc3",
-	"Y67HFaN1ntk8TNS/xZLl4IM0uhMMqx1opwxV0o9CL97Wwwg1PidwC/WP/RexEOm+hYbdfwFPqby5XsDz",
-	"nlk98PHBuWmoYhwlajZdrls1gwtEaDkfwQbJ0jWVRn4Jl/9gHrTqYAAzorXVFkdEguseMq55Qyt3WlvG",
-	"PsHUUwKBOc/TCFXlQRetxo+rYYOnAjOCpdtmGknj+efxyLMNY0451A6DYeVyHjOJ923Vtqm5RY4Q7RbP",
-	"Ut6OORt2Bwdirf1j8bSXzIz92UcuI+ghKjVREwHSakFY9ZgWwh2rtxi523+RqEnlRX5jX/+T0ls5Upjp",
-	"wCq09Ri0eB2oRMyQzOK0OoBqMSD2cTViaqpSvh7cxAzmHV75sbV3z6NybKlf7Q7WKR+Rc5SoODaCztwE",
-	"IPwt1hcacJpJYLZZwKfTxCiwoAdInTrlCbhCiRjOtAhR0Rn5OZNpFJtXyDYL7iMZqvuAUqYiuRMJ3oq1",
-	"djIDtMQrz41aFIlWkk343L4l9VJhVSFqzRf9SrOwhf1xCJOayAWk3MpeyVnRM8ibR/5xXaZF3V7IzCGn",
-	"CHwRnG1Jb9Dvlxh1uJtps9Twr5+pyZRTMNRLxeDDXZrZiU4KnRqzBBydEiqWnL8IuUVoOGgttNSZAbtm",
-	"Pq0QLM0zfQgk01bxQpQEpikfiCtBufYSaNtAQ+v6+VMt0srw1lfm2o+rAjGnbvkg0Vxz8S4LjT9ZsQel",
-	"yEgmBCVxjiXMDBRDpPvOGS0hC+AQB35GH/6CpT+JusOqo5mmMqMZdBya+TXOMR/cmgv7Cm4wM7bY22cf",
-	"t5syAAjI2tmpL+NL+mdgk9k/PFw0FTV98bQY+exsa6/43lYcLFjbmYVQ7JPYbq34CZyOch/qQoPDYlMA",
-	"Xi6/pORo79mPP+wfdA+PeoycXQYdN+YRiJW6UPX+0LEf17AX8lIWU+rmkCx+tbnSfCOeMYy2Gx2L15fC",
-	"EuyftM9KcrXbXakuAmSPxLpjj4pefJiibeiMjJR8sCK2wsLqnGwhz3y0NIDxzplSdVqOw7DMCn6JBcvw",
-	"a3W86K4LZSx/JP1eM2u0NtxqXbCpiuPSQuvV74CmfMHvqkCWZtEOYyHk3Sed8rm1/KAXBhQOdGMwzoZR",
-	"nEInCAYvh4WbI02w5oglWe6GWFq4HkS9K6zNJmILv6+kxRXEU3SXzUHP2UTwCVAFhi6RKwVvs4t8Etpr",
-	"ToE5aq2fGnguqh2V4CKvmiSGoKmMU5JoaFzuMUWH3cAg51qMBXfWIQ+Qn7d0g9Pv1R96tCKqjsczO1XZ",
-	"671lWmL8Ql+Na+MpC64TTi52EfVymSQX2iNLRzPhtzdDWd9SK/dGyLsbr7+xhIKGHsOnUyFDDV6Xv35U",
-	"UbYQ8F0bKzsq7YEtiIyxcbwk1Lia3cTTsR+pfP3spSvir41x3a0G0B0gYnDAJoJLYjRYDKtUwBX+XOCq",
-	"RGoGq3dT9oXPMpIh7ESfaahGGwsep+N5hvTvBZHShIthdLtZYuxpJXgXCAqQc3V8aBRFwgdUK76CJKwa",
-	"uDkk0W4yep1yEhgp7rEpT0OrUYv1s8x1JfMbOvIIorbQG/Rwg/u0aXG0xWIPncqTpltobbfQNtysDSHZ",
-	"7a2zpATMA7KOiZgqHaUqmbNvx2k61b0nT74z02pURCJGkTZb81s1iMwP+Rmz1+tUDLmcJirksj2K0vGs",
-	"347UkwoS5Thf8FQ1t7rAzRULrsWNxb8p/Uy45DzT9aR+C9R/lcRg5zGgTkNEU4tBItKbBBH1Cr7oLI4Z",
-	"XmDLvsgkOadaoiHkaQoW9krQH8hcpTwZifRGLgdef76FST54KN3F6WeC5QY8kZXVwFm6nxIuLuaaW6aW",
-	"jbnSCdleifA2pD6J3Yqo80QQsgg6f1COYl6wb8v5ScpM8Uze+VwTnhXnGE+s3CnIj5L9nTtnGwOnL7gr",
-	"GwKoP9Cj2TXW+qfyj6oT9n6l/lLltuHDx0US/Rn8qTo0xF+if3VunRWoCOTsfqzijXwtx8Wad7iqzl/j",
-	"WdVvw2lcqG0CLqz3lWo/6gvxnT5ZtW57rzZ18i7cs+qoGZ1HS9+8I/et+tRs252r/uaDpc2y9Daz8wI6",
-	"f0GP3c50qibRv5GUEo9UCznxxiKetNmFdwlYD1K5Jv4x0P4aW2KgJkLDHVYp/PL2J5eaAiJfeLRf7WCu",
-	"3mvtuceXwHfTJQ8D7z59PMzTj92BraVcFz1VHsevh0ANX9lnJcvofQ3ZV9W1tUqmktO4GdHMg33GXXPS",
-	"/GG9xsoSs/Ei/zBepB2x2UOQ25fle3ojxdv4mI2P2fiYjY/p+5iVx1v0OSvZUQsUzrWsqMaDbDzIxoNs",
-	"PMg/rge53inckJnuwV7hpyGxa3zDxjdsfMPGN2x8w8Y3bHzDL8Y3bPKRjTfZeJONN9l4k4/cm0xUPxYl",
-	"s/r2xTN2dnT8lE3xCmPe8CgmZHbGmU7Ne9lAhYgLgS4iIjTTPYveHD6kwGkD4IxRjsPzuoC3071eQ0fb",
-	"2gOyz8XvuMJhTvhgHEkBeOdu3HnBccfjKETMDnzWGvUMF5WYmhdxbCdAO1c6SlisBvD0NvtezJUM2UGr",
-	"0+m0MjmP5qIRD4Cr4kBp1SRKCT+3+q59YRbCru7DIVTAdTHWnSyTyW+Mf5vnTsjP7RPb8vmksK7rapwm",
-	"BFC4AplTswC3VVDgL3/4vgIrLA6FTm+W6+xgpKSg3nm8OGMNdJBT40iDqabTKI7NGhd6tzvVIPXqE7Xq",
-	"lKezPH/sUaezrh09jdK4QAf9PQ+ZhStZE42wqjS7mffVLO31Yy5vV9fAFmomqFofh+M+pmXliLcnrQDI",
-	"tsz7cnHnIU/VQxKo0KKP3d/GVXH4Wbl1Xovf7QWsCriniQrXVQ8vb2t3Df4LUITG6cqhEBKJkBTlreyF",
-	"xnO8onDaT1bvrsIS+5+cQ3de3f4902MR/j0LdtXDFiaXM48uTA334JYOLbhOlGoKdrQIopJrNp3140gT",
-	"Nnhhl+QiYcXwCVLGmEfQdecsmETyho9EYKfWLoPMkBDoTwDYVSJdS+yxpYbYSh26LArgcMfM3ABxkS5i",
-	"0zv3+/RE8KOTbvcoPOj3j4b9k9PO8PBo+HRwxsOzE3467B6JwelpXzw9FPxUHPOTwclx96Qjzgb9U/4U",
-	"e3NSkZj3/h966G+d/TO+P3z/+8nRxz/tbYkbd1KqVy4kxWRIneE/bEgMtghoZ45sQXo2MMYQWnPnjNOC",
-	"QTSHcX+jgSnqEz5kUzcaDxLjd/vu+JNSHu3jg+4u0GGWBo3/Xhj/mCd4TFI+KuCcEkn2atAhb2l/u9j/",
-	"33z/3539s5v33n+3/7L//s9/qqUk7OjL5MRbwcNIivrCfiwGtytDGWv4Sy/5YMzgKT0WqFskGr4fz41b",
-	"12bBv2ZiJnQAkCiJ0AjAH8/Z/TiKBftv1Sd8friuRdtMAwiUbrGBkmkkZyLD5J+ze2PtDIwujEXYZgGf",
-	"pQoh6Ja9JUUkyIHQGhjEwVKytw0I8Ucbv2nAZ1oQcqBCo8rIzencObfKQpcANhUwzhHMS/Dm4urq5d8v",
-	"YRRm7xUAjo1OhzW7BQUPeOjmH+tw7DPDpmCOqVvgVA5mkt/xCLyjgmWo6hkhzuqgTVG+zwYimqblUO6a",
-	"3VsBCkSpTPO57hGjTaJTdnDCxuIDD8UgmvCYYqpmA1z9eLHfPT5BTiR3/zfaLLSS0YDH7H9dvX7Fvr0V",
-	"c820SmDWpbqWED3R3znsLdAe4J1BDNZyVFnsUxpYqAShD7sfrOkcaUfkYX4n/cX4iEeSzQDUL0r1tXz+",
-	"6oqi55zFkRRsKOiWvFdjH+YzzuJuMqJ1qOJY3cMt8IGoD6+EYMEbFcc03UGb/SSGKVOz9FpakH+BEDsO",
-	"tzTmCbAFGU8sShFROQ+3Y5xC3b6WuU3SGfb7nf7TwWG/MzwZHnfzislppIOT1RqptmiGzWSmsyo2YKmV",
-	"WpIBCc2psKtTBPJax0a/TufkzNCNIROXReFeW9YD/3LcLWbtcHObVe8xy7e9n72sxVw4UbeYx4hmIZZW",
-	"EWu5O7ePdNZdgou0RMBgnupZtr6b7YpVq75yXZcEWH4dzxn3F4YNeRTrhTBxQGE50AMYM4ZDnZtu/zHX",
-	"3uRf7/VIQl0jKem96Ju/TfiU2PspejJUCbsVc3aNgKpL3PsNQCRx8GUBYiI3oqAjCHQI6khG8dOcvKwV",
-	"xHkND10Phb10J2UDX7WnKrEDLIZfSnBj4UiG0XAoEuNExnPLDF7E3uYAtGb9TxzGalDZatDBhVOyhmck",
-	"FsN0hbec8ccY3UEQZfaLzMilAhjkwF4Y9JyxRK5jHE0itJhtRsf8gYy7MmduLf7gTBqRt6QGhoZoRKF2",
-	"tpl/qFDV5WocNgKjWsWUArPqBvp+VVD62NuF3jBrSrcVkqmgNGivgcCgPdtDYwAp1zRS7cDiFXzwCK2j",
-	"L0BeHRGFfF7a5zTZSkGfS75lDxjGsw/7eq5TMVkXAFwqLV+iUoBLXVmAmBilXb1kJJM7r50oq7xPCebD",
-	"x/dYLyKr4Gvnt+SCEVRLfPlHYaUIK3xc/q3l30Ps6CVoiaEYRjJKyd+nczBXsyRvIOl1Qa9PhLTTrVRN",
-	"tRKWoUCCvHJPf37MJyDUnYrBul10Za4pBvRL7WrjE6CeMr+fQx3SspKyEorZlVLks6AvHS5JIEDvpcZ5",
-	"2RDBx56cC2BzXU2yuSTsXPWAtYgVGHl+uLVDFs9d2fbHNeWFl6H9teDeVD0AZkEVMejUZKd8gZXAtM/M",
-	"GvhWokPJdll6wPvPCgmRExFIzaxVIxiPY3XvGdNeOMlTXqh5+ToK4Amf/oZf/P7hnJXdkq7farsJc/q7",
-	"2lKwkeBd+S3FLC8SmYtg1c7i2Fis6KShnYuFPWW7b8ebae3SVq6AqLs0GyJ0eSuyY6ytx1Bz/XUo4QdU",
-	"zvlKubpQfJlSMBZkvRNx32iGStxWgUy8IkSzY4YRJG8juU7qaS7DvvpQ64DszE6oVYP+KIrODmvKis2A",
-	"GTJRUdJN02IctWWmCylcuXM4hq9TsNRqqGkETSNoPpmgWSpWrkRZEOWfFz//lDHV95YmRiAn53J7Hi+2",
-	"dzFYnW8SdReFGcdIQFsBK18DzC/PtMiCYUAIN46mUzLC8dnG/Bwaw9GY8Dn70xaN+rGeXJV4juLn6PT4",
-	"6ckOGaG8708tJVwNwW1vsxY3dza8nSCYE+BKOWfO0qVY90KrVAsN7kEseIJncVEkfypzeeVufFd6ZC/Y",
-	"AGrR2W0k8fTCbqM9gkKGznSm7x5TDCn3OWVRMfdv2NxToaZxYQO/QlGExdk2sFyNuMrTOQ9oDWwBIfEs",
-	"4TFurGQWU/saqKcpT1Krr6AXNU/H02avlmvRunGfKBQyjdL54rdQJAC9f9ss56qpXJuYx0HIJe6mHsv2",
-	"imuo1a4qhlKLSBkOtR/WvfWKCwOg6cHsU+Yqp2OhHU9tVtvILf8PZbHMwqMfnRFAW1mGlT1GvilbNQlZ",
-	"FtvIVmRTPIfXp2NYNsusGQ2wOownVG3p+hJpOjLZ6xXat9ml8dF7WNVT0g3zmycF/DxPnfR+kQJvNd8p",
-	"SSoUMQt14m4VcZ5cgg3oQkWK03IfaVHpK1aPc8VAj8DCW1KxE8isntuuMZvY+ii6TYNtbfent3McJfdi",
-	"Bc09NP4kd8auSjNtjOVFTI/VPU3Lt+4hN/35d3mtWxiRVRe2PciMPc+vCH/ZkTJ9mlUdLykahdxaqOjg",
-	"mAnD/UyWBs5e5EilWowPBioJgVtc5T64Z8ySWKQiYN+SffJd2Yml3m4+R6J0JGo/Z8GtENMAhyIVTT8Y",
-	"KjSgQjYKe63H/A4lFJdSpVBNx4JhPPswCNsDJdNExebxAromk5kUPRZGGlAKgp4nI5zYiHzaXX/h8Nv2",
-	"WntmnPkVdD/V6+A6fjxJC7AC6jkuUPV1heZDt9Pt7B90i3HtbzCc3HIq8eSI/S36vufvMuA3LHtrj4Ft",
-	"F1DAmfTLnFmn3wl1bh2jNgv+lIhhQCWUGZoDfl7BUaqRK8zlWwsyrSR76eTggqG2KspdFtr23THaqOV1",
-	"BdaW1+/sfoal8LPfns+hPaejzf4mpsDWj5X02H8AB8n67prQOXJ5jmXOwcnx8eHJmo6dx5F5gpSTP5Xu",
-	"HOSVZCZBvVV4cJbK2OobBrDzjtsfJIb9KZ2AWoGoxilonIIvwimo2gX96JyEqgP/yp2GRRwB8hwehiPQ",
-	"uAg7chEW18v9/rAVO3686Y/Gj2j8iK36EbXwmB5tZtqdjHUewWZp6pxDUJqp/mOlpRtf4aG+Qj1QwsZ3",
-	"aHyHxndofIfGd2h8h8Z3eOS+w/oisMaX+DKKz4zDsCG2fOMxNB5D4zE0HkPjMTQeQ+MxNB5D4zE0HkPj",
-	"MXz1HsOG3kLTBte0wTVtcE0bXJlcSVUiNgNCXEQnWIdxuA0k3dtI4nvJisqA2Cww4Y1DbCnAEHnAhHse",
-	"iiIhmNh/77X2Yj5HkMDs47LX7KTOfzk/yq/G2IDOr8COMOjBzl0Fqri4Zbe9Fss21J1I0s32k2u4LJWF",
-	"IkkzD9iCqzrn3t17zngct9DvIoxoahgkuI3KIFjP6ZFvxbBS50v9BZ8C0HdJDEUlzFhPSeE7kY4B4xg9",
-	"FqhZogNmnAeUrC0WAA+GDszWMOca5TAFPoicBeMOqFp8b8Q8zexueEJ+79ufdrHxu8u2EQyQgBnr7SOE",
-	"Vc7LJpTBe2tIFgHsuZ7eo3ZU5+dnJHbcwfm29+rb3PVm0fh4uL5bHD2ZZwXFbKT+gkbe7dcdORNtI2jV",
-	"nNaoJNCXob/BUwjrinbZ+xW797nj4qm3e1UBRlanPI0G+8DVt45gYAtGxuojMkvHxfFxKf8v+ld7oCbr",
-	"GGdQqN1AICf3oINVdumpu7MO2l9OjKwA+jtDitdJlN4Ud9rx8GDQ5f2z/ZNhR+wfmf93xo8O9494Z3DC",
-	"+weDTij8qZzNonDddhxHYSjkEhjmDGY7iUbj1Oh9HgZgQCO2ac/TgWGm+jwIWB7HIsGImMJIdZu9BB2S",
-	"CDC7uZy3WAB7LWgBlP0Y/ysRXCuJ/wVK/CYKAxemRBD6SEk03kGhYlwtoLUxd/oLjPcGejaZ8GQe4Mv7",
-	"iJcuMPSbfUEuykkjtchYlRb8R5jXZ7RNHk7K1O0Yza8ScZN9+Qo4W3Ml0gTQ5BWk50roWfBEV73m3dh7",
-	"rrcUPcK4J85a2gdjHgJDKsAAE1yym3KdBccgNkY5Boi/WOOAIHQhWJ1YRLkQNpSxOcDkYHORVl4cexpf",
-	"25GvRN5EoHOzGfPH8dmPP+wfdA+PekwPeIxwGOgez+RgvI5rKtvU+aeehofDzuBA7Hf6Z3z/iB+f7p8O",
-	"T8X+QdgdHPaP+PHwpLPq2U8Lrvxq73zFJjDON56VEqY1/KHns4DldkLJyuf9AisznFf0xNfkPYx1rO41",
-	"6gBCMj1o5bF45ZgISsfqkmylQ+2sZdOcyVBJcdOfl58UKe4XicIS8CME4dkrKVq56MpBp0M5Kponj6II",
-	"z9iCqELbCTCNw0Je7uiw3tIfLYLNZh2KTjeBim+RmeD0sTsr2fbJCZNFKbZkFXNHpKCrMwW8yurJjnf9",
-	"ooaFbdKyYRkzkWYpnvR5Ohifk+ZI1Cx1uC8DM5GhvUEjyUUyaTPitjWKKFOWFl38VkzTa2nUzXmmxFy0",
-	"CjkrChZanOdXpK8p4bOvTyY34HrAQ7GT54ONQ2T/UbhEweA2x0MxaWW2CNHfGMFRzD4XTfF6cOf1vuHk",
-	"Y2sFTVwmcQY5wjhiBEME8pClilimyFzyACXNZT5bW/5AH3S3wBloTGCIlN5MuOSjImfEINoCQDkISAzH",
-	"rlrmoVesETmpRwSkeqySlIIHUM5AtK5wjlBReHUd9hlaFAn+nSVwQzRSf0Umq11ukzKPMaP72gbClXUo",
-	"C/b7MO9G21mBOWpRlNlJmQKtcln4chsRU4hmZu7WEtsVrtKLRyVPo7mF/Q+UBPi29SLIDqv8GBd22jRR",
-	"4b6Y7XRnHRyBR1AQ0XsqmY5BKD/45HbACygpYoO9wxnpv0ALEQYtNH/VrZCaBRiwAd9Npea/0PeiGgry",
-	"04QMb7TQYOEXdqAW6ZrNVxq8rB4orDoHqxNjFNyEz0GDbn0+7OG7FixzEYvF8IxXf/bXUNxtYQKe+jb2",
-	"ijObrznTLXtaVFKMCiwcHcbjRPBwDt5C3p8YKJl6UHu9Rdb5o87ZNqb0pGjwqulKy/Iqc4w2Cagt0sa5",
-	"CiBzgApn4VHG3PKf8I99jHTsX8AFoF8GMY8mIjwnbPF7jxDVWLt6gRrzgcG7ZQZYtv9oG1fQI+WRvmUK",
-	"otspf0mlWAROHKV2VgYFlxqbEKvL89tSXdFdJO7/ij5tdCeCHlOSjRcoj/xETEZ9BMUv05l3+pQsOYBb",
-	"sUTBSvyEUU+cklWUn6uW7FKG8CGX+JQFPtDXtvyqZAEWc4Z2Hb7RDrw1o5Byb7e/mkXgACFqJW1/TnXW",
-	"QJpgeWnxvLk0ZVYLQ9uTvc7vFxuEO+gQW0N2MXqo5uFrEkh1FFgTd/6C4s5fXPRTJOnSsLWNKdNeweib",
-	"i8flo2mRF6hbEH2/HR349v06S28LFn/3E8Z2ve6UemFedkElA5YQ2xxCoMmDrX6vknChao3oYe12toTY",
-	"LaaGQ9btdJhHObcqILzlsOXGAUgjtUpK+UGM9ahfQ+U9dG0LdgMQPhwBllOoVC/pYSFmQld2YicIqk5s",
-	"TNIMQ19LmhIWpW0WTGMugx6yS2MgMpmzZCZ1mwVgYwY9K/evpW8+tY1ANGchoAYQOmfmmTM9tjEV+6un",
-	"5BbiLi2mBtFNykf4mYPoBtno2yzg02miQFPif/HYPOJa6pSPhHmXhce+GSZC/NsbLQuFnkapYJzhTy3W",
-	"FzoKzR9QjaQK2hQwnMoCHk4iM1w+AFps96Et68ZyGV7LPh/czqa65bIEZn3a7JURGpEcxDOA+5Y440ZE",
-	"ILcw1bIALSIUhJm/WhseZ8783Zs4sxfx4zPUQPuV5jcz2nw1zHKXYKEcxmxKFYvvqeasDNmb2kISFQtG",
-	"tWlePPJxgHgfLymR9V0o4gP1Prcobe72zQvXSZPHAKkKnUGqrJdpyRfnP9VYn+tMYT3LCBwrWRhXswpM",
-	"jJ8HmfOkFDAHJtD70M0BN7MttSHe5ppD1vsDQHB+HUd486r2R3ykkZbu053rjfdQtXO+5ghvBpC19gT/",
-	"kRvgt3+2a7U3fKVnvVYXz4PPftWm5UclC1ad87fm2zdoJymnWl1hHlfTT1XZ5rIP2LDVrpFUjaRqJNWX",
-	"IKlitQEbMGGLWAAQqIdxGR2IlrD+HP+jl/2ghuZPEM/EiAqcZ4KByGLqrSyK5OrTFg8yD++4LOOXDyZc",
-	"zngMKARTkWgl8a0aW9nhzW2IuasJT6NByYWpy67B1ecOukQkuWcNZ4mNvGTNIyNq+CY8CzMV2HI05ppN",
-	"udYA9iAx4hiL1IKg4FL4vUj4IRgmxLHmQzDZn+uCIUAw195eJgne+ekfgqywIdUpQgOZ5VCaADxUwoJR",
-	"ombTJ1m2Av7toHmoBS/LMbhJJ5FsnzNXs1zqxMYY3Zks1AttrZ6pe7Aq43ppFtwpGlpS86nQLZXfvpQG",
-	"Mt/lSVNvhbfctnGCCUzYTWVwJAJ2Kab0Zrbq097QRqiHHqYjpomigCTChbBbqe59bBZjiHgpQDYXBClC",
-	"BxKRYbzNbFcqJ6A2L988wB4VCwpD2Cdr6q7xGqiiNYNH6dPKMnbTmMubMddjD7Nm/SpWq9KGPP72rI7V",
-	"JekFALDFjNk6931E1t7KjYlT8AO2Eubz6OZ+fZMmM53e6DFPRHgDAe0SOf3DxbvLq5t3b3+5endz9ePF",
-	"28vnN+9e/+3y1V/NikOmYqoSSk24HRgNWHDxy7sf8dIANzSki+DNLFUKLEOQz2MVh4LS2ZHGyDrYiLRX",
-	"/QWFUlh+K1hEpmOGhqWmQtrL8tJnWzXJ3cPllZr7J+2ztSz38mbIo3iWiDKjDnv0WDTEzhxfH3NSUeZu",
-	"cxwklF6ACuNxrO51mwVmNqh4AC+OlSal5SQeiXw7l0aQ8CLQD/xlr7VnnpdXZPaXmkrsaMNOIVuBynMd",
-	"wNtv3nn6sYWfFt70xQC+sWx1NKHx3Y+jwdg3NfBef2Jb2WGYYB+pxXczCyjCckwYXLVr4zNc7/XYgfPO",
-	"8CZcvo5RuuesUMXeM9IcsOeiCXatPriq8QSqJiM5iKZl4Flm0SA9aqwOaxu0nOEInVl6NgF7ARyUNnu3",
-	"YJ2ReYlQROMoFla50WvNt9YsdKv5lU9352gtVzVGNeKnV+8NxY11Ze66Ag2/akcf4wvMSqxSuDT9oF6h",
-	"X8JbPTN/U7Oiw0RNPEsbeoxk9fK4IxxKmcETWNM0wO0L299Y3zSMNgvwaAUrnRPb3peTcu55Ro3ADTkR",
-	"Ry/ea+0lMylx7+C79jITDcoA+gpmMScHs3vqSULsA7sTSTSMylbmgsaM3odxzYwxwXiMrV9QqtTLJL+Z",
-	"qsAZQj3W+R/BTrTewel2nePlmsLoSHJf9BJskSBzh0jZ2Rtc6XDfPFe3clUF9Kt1WqDWq7IywbP3d0rB",
-	"b6Feylhw9zxKKc1e4eW/0tXFqqv7SIbqvkypRhPjuKekruisAIilOQ3MOaU8judUf9tjPL7nc113Zn6F",
-	"QeRhR7pbAB05rsKhmKJ5a8Wdk6yZj1hoLSxxSiple1sulpEz5N4vj9dsmgCuHrVp4i3bibfUb+ur4sFV",
-	"oHuv3x/1AM/v6TrwOD3rh2rCI7kSQC7v8NTB7f1Du0P122vXOU3uO/xmq8rCO+cbFfGiJpG0/14dNM/s",
-	"2EIujPAbzJVmdM5rIgWUcwd4GGpvpYJE6DTIfKh8e6wz7bC/qba2Ahs6/82H3a30cOo04akYldXL0i9Q",
-	"u6Om8+xjNRjYEPKC/JrZ3gH+Uuh3u+d3pdBo6w5c/X7fr9moOCu1KbyTtkKfv8iEVQ2FDj1AeCc14JBb",
-	"z9MMjduFOK0s8iRvITPqeuI3hpgystcTvKsWw35yEQPNn0FvRNlzV0zjD5sYRTmnD+0FnUl9Z2VoxW+N",
-	"HFd3ImkxIdVsNLaYGBxqz7Poi0b07CyUDGhyrsEG3ciUpUphLxRcjbGYNns9HMaR9GSTRWiASCeqkMLC",
-	"2feUiIcxT5xxtDBMyFTEgqP3TeFwQP+mR+YG7hBLWXDQMS4hQ7+p8z8CT8TSBBZczBKFGGQOa0EemaeD",
-	"25ymIjFf8X9+6+yfvf/9oHX48X/8aUvd4KHgoZnnxTn7mX+IJrMJjt8FKVAO5czMmUyj2PiF+M3nGbjQ",
-	"ot5nz+3cdcdBhjoUPO12zL9jJUeILpTttvykdMd5Ce1plo3n4QhloLWVVuZQ8vFFr9nJM46yHdIppkcm",
-	"OKloBVhDAP+yMnkCloDityXLhPcvWyZryRGWvhQfUvyxhQDPPygWzhJC1nYb+7AzWVid/DocdibbX4iD",
-	"Vcn5N4kaJULrmpINl07nUEC8efFYCHSZfoDWvnzaD/OwBFS+6B+SdCmz2KhRoRBrG2UYXXco4lx87p1r",
-	"TsOEZYuJDwMxTVkwjaSEjn8SbPkNWVpPkI8pdtf1JvXFuBTU4p3dRlMVx1YVhDNRPRN4tIg8s6wDtCJw",
-	"w0L358ustwcd6gOvf8n8An40TGqLaYWz/UqlxkyMI11Ib/2+h8e+FN7m48ObMU/9VG5J2NLMs92h5WYM",
-	"ZbLpEW124cgwopX8I9S0CrH3SKeuv8Z1N+U3zcpl7ZLVI8LqMI4nmaVUInbJOCosZbdTlMKLS1fHELYm",
-	"2Mct2L6tPYV2yxKHkqZ9TP33NP1DlbDXL1789PLV5c3Fi3eXb/Hkg0pxBQj3PLKMCNWPGqTexJJ+o1ci",
-	"Itli94dUSelxPlinm1Acrf5oYwXAZS1ybxxWsY3Igfqq9HkboKiszsI/s7IhkiygGQtaLEApSO3DM3kr",
-	"1b0M8BiC/FuVlO+R3WgT+KHKDFjXqjsCOqmZjIXWbE0tgLctzG7Q9iETSPWPojtBcs3OeKqZupclgBad",
-	"bWGg0JSsXnktZJhjSqq+gRdC1E6/+iIz2+ROb2VDc1IpO5wrnCeMXmzgPY1Ez5GQGbVmdo9FiEGGMh7H",
-	"gQ2qwNpkDkgmd405AvopiSMM+5Z6qYQ6V6jNApowO+s2mJN7lB/U2XoiC9BPqGO0fEdkOUNJwgctVSN4",
-	"+sImRTOXItLUgmqtIft4Blsqc0vhuZEGvShCqFxBd4tayP3JppPnq9Qopaxo1jIr6WQhEoM1rc3yuBHt",
-	"oKyrBJWvIrbeakT/7UPWd8FoWYP7ggmMOO9v5+btcKVTtA2EsZOHBfWNcSb5RKzjhDFCPPrXTFjEybIC",
-	"uT0EhPKZiepF9KciGYiyKc9FOBZmPB/hoNAwnwimx6X+w38rY0xx0tqRd8YW7EF/8ba8cMcFjK38F/9t",
-	"1heJhDwWEmfaS8GCIUjCFgt8PkhU41Ex0rII2eWt0FHn7GRL/BhFjq61eogqUTbSRmia+JKv/cmwS4uK",
-	"YOvFryfeC26EDMtsz1/H86yoyOmNXOjK2OFwd+9TqIi91FdgZiDGLutxKbOBbKPm6sxNzq7rSU79Ny2D",
-	"Xs6q2Oyl2Qq4HIYxjJdMmp2kbZWjbaZet40c2V2JJvZslgD4k3SatHiQK0ZyTn0t7Svdz61WwSezerWo",
-	"IKvqwHWRifr6ZupFGSt8lQtKFhFNPxU25GFWibjbo364os6QBhDkpeiSKCS7gEYRLhnU/rWMi5KFCHKV",
-	"Ac6n84qP0EPIFwpkP9dlry1TylnNkzufK/S0rVqrq6NtF9FCRA+C04UeI6y4K0t5WXjWytjG3kFCvJ8C",
-	"ucyYd49PekenJ4IfnXS7R+FBv3807J+cdoaHR8OngzMenp3w02H3SAxOT/vi6aHgp+KYnwxOjrsnHXE2",
-	"6J/yp3vbycpgsXWpVoGfLNBez5uyImif2ZMiHuaVymg8SNqReqJTMeRymqiQyydbbKHK6izz04tY1ysB",
-	"PovJXw+B1z5yxXb8Nat6rLEdralk96ALOtoGEanuF3cfld4XNpDity6xwdaI824O165MqvhVcoDCr8gI",
-	"yzwSFqi+ETNYXxA8qIGL7L5BrAa3eBLdcxCQMbRWHndZ0JCnvM+1c/zA3kyFZJNIzlLAyxrNeBLaYiks",
-	"yUEGaO1n5cTUl37wmXuU9nPBLldliTUke609/+P3PLO7tedgq6aRMZ5gEAXBic+u2W9iq5KWBP3IdIFL",
-	"3IwCT77yKsXXavz6ehCiRqV9f7gwEEGHuBGJXOPhZmidPUYRw0LGOadFD40Wra8+S8g8COjOHqJVZxqX",
-	"uq6GgYww7dF7IW6zKrFiXdHi0Q75vMQqfc7n4PVkHTq4C1lfjCKZ5b17TEAkMix0l/y2N4FvTmdmsu5R",
-	"Y4/zCO2uCLX0SrOpI3MooF5Yz3xZuAZ6LQt/Pd0KXaORA3nR1zntdTr5io1vf+scvIeyjf90f+vsH77/",
-	"rvdbZ/8Y//SndaIxVSUxXotJaCf/nPxQlCIhn9tkAoVPwdoKzGiL9SUnWxwucOv+uyTpffGKduK/lRRZ",
-	"icEv757lR3M5MxvwyfciiUFa+TGyo21YE4UDCMsHU1x28q4ETwbjt0LP4rq8pZZJEMMrr4d7vd/WgE/j",
-	"DRbO/OP71iKNhCtqO2cB5UsDs7pOtEKLEddsqGYSHOi8B1iHI4X47CGAVsXTrA9mv4BFWUqd4SMjAyYK",
-	"XZzfN8stqvrOn/jAB2m5VkvN4aIJj0IgUGPPX10BlYfVceis7yIrcLSksLxAMHKedx5yZjD9hqHSWzH/",
-	"K1C5VMcQKGHPLNhr8OigxQILQgrozdj2ERCsDTAXe4Cm2FMJfVa4/cxNi9QnmD+zDMdPLIjCZpQpngwv",
-	"j+vD3ishAdgKF48RlAS8mtceaIxs4Q0nhZbLalKoyKqwRAz5ncLLa34zZtR1wlXXlK4TlZTbnYTTDa0M",
-	"CT4a3BA1EbjroKgwAOjyqm18OS/FjbYaTo6vQFYRGy4ahvgipGhbMn96o5AD8byQXwM+VUlKoDzbcqE9",
-	"1G5bxhqrEQpAwI5wD/QYYKJw0BuoZNor8Eqwbzud2QHvfreWJODDNEqEpthWIecVjSQ0Zoy4+f9Dm/Re",
-	"ar8fHGAUbDPejSWVI1dCQg82UsSxvuCJSMrExzDR+mbQ/fu/B934rj+qRTWM784As71pWbFDLlFO1woE",
-	"KC3sRoGUxOIOibSeiRUUKlwyvMQ6xOC6jqjKtCBSVTJ9WI+TnvXL4NNhKvydbrt4ptx4p2Ohs7IymFQv",
-	"lBTHhLluL8DPyY8c929+7MfGQqo49oUqf5rW0uWcikE9Jm/kRQGsOJiDDHKuZTcqSiqbWjDvzGgOCxzf",
-	"kkLiv/2+N1VJutc77Zx2jIJwxKEPJAE331gt1Znfitrd5Mmc27Vwf3Rb6VTDT8+g2nZVYeoir8ASUqaM",
-	"QiKSrhM0FW1m3iRcy1U6juSIku3A9CGGKSuWD+R6HA4OsnLLg49LP+UFH4i6LsytmC+1NRfdgr00WkKc",
-	"Xj9o6hJCFAXwEiZ7rT149x7Rxe21SmOjGWy7zse68o+qH/KCOuwbJEBc2SFAzbl45dar7owrsGwQ5tQf",
-	"dzxsFKXTXNKwkukCOwZIUlfDEJfnTmhsy8/Wj5FOVW3aroE7kRUZWMxLogEc5FWfYTYdTPQdj2+0GChZ",
-	"yAofdlZzDy+I8eLDWnbs5VOSdTTWsuWAeRVrtl0XAZR927pwNY0E8jcSh0qkLYrMTtFAV6J9Lm3qDsWd",
-	"bVefJircITrX0xKEKdv5+TngQtciu2yKYvMJMcRrYoQvAEwgiMSGhAD2CFUEgyjEuatvyMcGNnC0HbCB",
-	"Tbuei8mgzTdpvk28YmN82b6icazaJBVhnB/PJjl42CY5XLJJEHwUg3KuwHPK03H55njoV3Q+7S6pew5L",
-	"rWdiWKnJLjqNfkjUrISwlxpfNc13Vr3aY0mfD9pIgRX9G53k21PdjhT0d/yioVomZPDgFjF5ml+uRHIX",
-	"DcTFAAyM/Motfeay1UTLe+/izUv8gM0sUxsargAh/TeMEZbGYxdjuvvGvVxnFnjuaFlwAn5Cf3jV1O3t",
-	"oNqXAqJLi35zsNo733LVt8p6MPGSrbPBPthg7be23sN49mFfz3UqJmu/eMN1/RtNh3VrzZnea+3Zk5Yf",
-	"Xd5ttddUS3K/K49RXuTCklnN2TAWIsU+vKwHCQqdxSAR6TpwjIIZrGLBgqmKY0uxalOWmcgiTjwViwX6",
-	"wcroGkfbBRKuDB1/tsqBiWSBRtbbVU/gv232SouUXcH0rvOWVsW+LXp45BVr4fUL0e+nMCEH7zqdHvzf",
-	"JmZ8uRXxMw+F64+Hsqb8y4/7B8PO4IyLbnj49PToZLN03C/YVsMnSo6IFfA8l34AN5doBjE/W0xrxvF+",
-	"jQ3WfQysc6ceGcQqKQon/i2yLuWrgmGP6WUN/PdCp9hQfW45BnQaxTG7V8ktJVM4S1TqovaVzDYYDm3v",
-	"NZDAn4OcbpGeNHLy25FX5fB2Cs4qTerG3irMz4a4hSS8HTvdptKZiE2JljoROWm9TixXphc5XBSXC3V5",
-	"wIfKIs1mgE6I3e06t+seLGIrD/hojcj9lQJpOlVTKEQ1JyVLG4GPvbnwrTzM4/X9iM7zdz2JvvB8mHA8",
-	"eIhc6i4JGsMDlx6Xt6WcOL6l8SKefWCCGOG1xQK3O5pZzl+sSjT/wCMA/Lse5S7+TmAEFnMCTCSu2b2I",
-	"Y4+w1tLTuh/0QE2FLfJF1t8swZgnt6Wkj82cZ7li2/ig4pikmkdYi+SzrT18UQEqEe+oYSS+VWl9GfSj",
-	"ugeqKrjXL5LJy6G1p8h9df4wYW21VPdMSS8fi2FsrhcO1+nWD5dR/epOJDEv8acgpzcbjDOYKkGGMoIM",
-	"2liQ+RRIs/6gGCyeZtyhLBVhlc5Z0NEBliWnYzExPys5KJpxR5Vwr5YlJewnLT1iJC3rA+9NM5wpeAT1",
-	"Smqmx1RJ/ekzDevqRn4BdAGbFzGrpXO7zSyvzZKX1HG4oR4+fKhGSQ4js5umSSSX1B4i7M0pG4sPPBSD",
-	"aMJjFkajKBMwOPffaHb148V+9/ikx6JQyDQaRsL7DKoAFPxWhJ6H5xH/D7v86GDwtFZpij/8nC1Uttkg",
-	"rXgFSrq2+eNqBmGLaXPqOGZZW15F0gBZaiJJQDKVqpt8fjXPRZ4Y/6aAR7NthgRjCZdt0neueh9QqrOq",
-	"u11lahwL/8JQ/rGP1Ev7F3DBwqhamYhmg5hHk2ILb6H4awuzdlrGE5OocF/MNqteJVuhxaC2oMUWa0lb",
-	"zIWbWhDBIDrHFrNm5415b4uoObBS9d0/31zm58LWLqxucbWfvcRmlrmyX/bt2xfP2MlZ5+C7/LueAH+k",
-	"0Laz7UkipnE04JgVXyOWlnvAyCdDXrA9jNh1BcexOD7LdQb2PbctAA6eJREs0CK9Qe0JZe3TRJgbNsqe",
-	"1i/7TjL2v5IPpYQ6fKft/AdaBPhURGCKdM7YpJpnqheXuW4xL1ywikprLevRJghYbpIXP/UNzniGqFO2",
-	"wPajzUEHfDkRsm9/fHn17vXbf968vXx3+erdy9evvkMTWMWh0GnhOZFmt2JK4NTZw8zjyXgqiNuDbmcX",
-	"y35mq2jKFx1HBs7xOTPGI+1TjuKBjaPQ3wWgh2N1j5D8ukXGBN1EfTh23xfRb4q26ao6uS30vWSl2ZmY",
-	"Waqp9VsxFImQ9bW1ZPgoIwuc3PQ9dten66NVjVUcavajiCd2Yrlm/7z4+ac2e5kCkGEKqAiYzlYToZmZ",
-	"4kU9f1sIuLtowDOoRf0ZbeHstK0IyK6rC1vMW4wSPuSS71uHbTUyU9H7oBUtww/VKSfIOYzT+7U9gKRs",
-	"J2MngC64IjelxYF/E3M0uc5t3ducT8jGxsNQ4KrNLqo0QTtOv1Vt4s9vspG6KW3yHqmDdvdkdZ+3WeqJ",
-	"CsviGolle8aul0EyK+IVmT+tU986LZXzgf5XHKUC2myUTkeJ0PiaiZioZF54EV68LhlTOgl33XZn9RQs",
-	"eBJZCac3szRN9oNWrN6PKg4fBsMglQVcMLpNs1SVeBA7dFzNZK5E0anpifiVdw7roTyPdD/mKUhVcIH4",
-	"iCVG8tspeIz4EIfL8SFeYxPCBIDYYUGrAEV8UoSIgxzygZeMJ3OTz1K1T68DE8kSpW2nP2wzcIru8hML",
-	"uY/+fN353DDz4U6pAhOhpF99yfY273Rb2qNBjNJsg4P9vqtd7jVX00N/6+yf8f3h+99Pjj7+abfn4MIe",
-	"AtvHkp2ISGQoZ5KiH9iLuasTU7dPpn4xZdl56ieC32qmo5HcLxpj26nQK2jAEmfCzl5iduG52XtSCOS+",
-	"6AtWAjlhD6I/1u5pccp8YoiL/f/N9//d2T+7ee/9d/sv++///KeNdPCKc/wmkluJ3UmGtMTe7uKlsD2F",
-	"9rOHhX2sR+B6SKhd/321IM06b2CJYH1aE/XH99KqLAkc2Q2SOVLcZyugC0tAFC1wCYgO4DOJUr0gSPrC",
-	"OGOuwNh493Py0owlBXC89zwJ7RPB0FCMs7GIQ7+vfyFaW3qqAqnSaDgHWlPXOGXMoFTINrO0pwF26TtM",
-	"Ep7xkUhswnLc/W0W0G+Bfx1uViDea7OAT6fxnPJ7bj87/H3M2pxjm7tPfEKvaLHITC5i8ljJC93IPjU7",
-	"G6qkH4U662Ol7YpfTDOkNCVNIWwFmD/xvJAQdJftjKFPfAA+i7IKmdEs5gkTH6YJtRx/+/ay+11Wd2a0",
-	"MRDsGBk4saxq2ej3eTyNpPhT0Tc82Y66HJXXSz7LyEwzWHejG+F63MmRhNRyxkMNHm4cI3mHu0OK+3K4",
-	"iomSUapo7AUc4K0ExeXDF6VkQf7P3f80dkv7/V92sSZ+E9aSTEhfpPdCSJbeK6YHXLrUVyJGkU6T+SKf",
-	"DeZkg4NJYGSNn21FOmTzlBYahXmKW54INp3pcY6v6KDIgHOwAyais4+2ubHUksDg4z31aKdpJEd6Ee/O",
-	"4Sy6EkHNBjzlsRoxIdOkwPid6c8tb0fjdk4ieVNqmlraIrJOnY25uIxewvz06UlnHPSYjuRAuIyTpUZX",
-	"iSVPNRsFQ69DF3YmbC9zFQBb5yfh6HRHvFKJWYvFz/97bsNN+NxYghEG+ICnVYMiljpNeCSxx09MuEyj",
-	"gdus52yaiETEgmvL8R4NwbqEmkgA+rZ7ILdDvtHO5nK1o0a40WFwCr7gFP3fB093cPYPVvI6ImcAcTtS",
-	"qzrJXp19nZHIHua1D+tXrdlpG0lcPdPTpUjUQL1v7nG8Bx6zNrAfOP+s5ESbxdkFrBBWQ642Kqu1JHwy",
-	"y/LVLI4tsoGR01lwuTEdNzcdW3IWx0vsx0otICvrCj6PoVirUPWRWoSVv+GzmX61Kuu+Chuv8hc/KmOu",
-	"VnnxF2211ar3/urNs8qz8SjssMqj/TwG15LhlUDGrbasrgZcblBri4aHLfm0ApIzrDVblqpcguJjTtyA",
-	"e2XWCFR0D8yEUlSqNNyARsCYA0lSVmVYHBmIhvvxHIZjZMGEh6I049CzkN5HnQP2i7StrCKkg5UIKIY1",
-	"NpIasreXP7y8evf2nzfA1Pfi5U+XWRFXIqZKG208RzDBSGtjIqoEwdAHAzHdTg7uaCXv5RWsLcgeRHhq",
-	"kfDMJmgGLQUVSBrrR8ek+JDerNg7gDMMYL6u9YVWaBpzKYvFn/7eOXrI3umuPFKb1BR72ZlFDwULXW0e",
-	"2VYrGtPBFQnwWyc8JiWl7lyGUVjKmOGnhZwRVig9yE/v7kBv3TBvHjcfxEktPojPTgGBZbw2LVPSgemV",
-	"nPuVCtUReevHWKeJ6sdispQqKxFYScbcnmgZ25snIQCKq6E7LQu8Vu7WAnMJgUmjnbWlQAtpz1XdZ76i",
-	"LZjkUEcUVjiTHP27RExjPihaWyft062cQFeqFa46ft3BsHsU9vnxsN/hhx3RPRGnh/0uHxz3z0T3TBz0",
-	"D04OxPHgYMifHnWPxdPDztHh4Un37PC0f3baPdrbapq7RGP9GI3GrqG4crPw34xtb2vvVoHkdj629u55",
-	"IktpjH8loYwkIXqsZnGIbB88TsdqNhobq9tGWyjs03LI0xy834yGh3xNAMOclHO45a7hEkENcPnAloDN",
-	"wSTQczw8qVOeoder8sEbgWn6IPEV2cUOl4G51ygqOvjY8tD9VgKG+Nicha1ZF1J7WUXT4tdkz/Zw9FeC",
-	"+v0q+mOlbmsXSQA78h2iSIo78+klNv2wtC/ktfEMkbDTg2kG/i2rDfOF+OR/EzkIjLeFJMXmBUGuWwEk",
-	"YF4xHXU6tbDszraL2bF8M3Wh6zw20zhft59onZ7by4sSB9dgec2k8W/NSKpDa9IbL82Dt8AhCF4Ezc/v",
-	"PnGQDHkCiGgxHwAcruATvcCZZq+qF9E1NuNISIFxnqVego5GRlyX9Rke1No6JyWtXijM92M1WidZbiMC",
-	"9Fy+hHAJEx+Mc1fWIp/VCpUSDNhY+i7JIg8/B/7kAbb6p96hXdaiaAWFxW1gL1TCukdsrGaJJlmG6ZpY",
-	"K9gaIswi6lPzaWqmS3tStykdFqJG1TkATj8RYibwLM6SMhorD57pXzORzFvEw0ThSduBfc6C//n//T//",
-	"b8DghGsC1chP6jhNp7r35IkRRrrttWY+AbiDWhoTatTMiN2n5uSDP+MtUl+eiN4YSIVE6Uaon8sEO2hR",
-	"2q24r7VACe9RWz1c6mdQht3OlnXAIoUeCPliPvNZrGbhJZoYLAAtQdzYoCkgk0nEZNi0KVkkB2piBDpZ",
-	"C2aCrmKg2adICXTSD2N1b/71czRIlFbDlL0zTywQ2+1EP9UPfWwBPjWniR6AobpET/k7kveRmtGCiLgd",
-	"CvcWdugOlJrPE0aG8H8Wb/6P6/b7j9ck/R94239yndLuX09+w3rl/fd/+Q+9+D822fAfzHr/Bz7hPwik",
-	"8h/agt/9qQwUMDtdx52tKN6qeYasngBKEpi1K7EHeKBkGkloaSSiElKaJApFWN7lv60OvpNlegV0QYb+",
-	"N9NA3IEiBXT5WxFGiRiQBpfK+LhxrO6LnvF6peKfj87R6fZ7AJapphUK5LnnLNTw1tziYuqBWDVg7YHe",
-	"81aqew39kPgHOIvY9R2lMNmRZIeMQOLLcjepmEzLlNQLyAgwewFLld1CWXQeJEZudbpbSg7EfLSK/MBz",
-	"PmGXFwyPek5jF96n02rGJ03Ibq1HGM6SBJYl0fVHQ/mbshAS+fpc6ns4/cedQwtTyn6R/I5HmGvcTuQc",
-	"Bp7RpRSid+/evfFocbOPgLHlBn/cOdwS6gKlmWCa1pvUhw/rqlzuPF3EsbdrZ1PbEAbJbLMymYAGSyeM",
-	"wiXFSEeH9RzbEuovZwmbY7ZCaKEpWU5UOJ9aFiaUAuwyM2iN2coCEMftEZ+SzYf/ToVOA3LS7vmctJhn",
-	"t+Fl3iDpD4ReQcb7wt+hIOAmo2jP/zrlM13y53uksb4ZquTGZzTOv1GZiS97atYsiX9HI6JdHAT92Ton",
-	"+EdXsWCOLm6lwg+JGCjYEHmLdcmHVcNko4V9Y3bVl+zNLCmRWAjpN27Ldt2WioD+awJn9VH9G79lN35L",
-	"1XPUOChfmoOyTKdXhGAsQJDkAvEbRti7Di26DHQGUVDhaSA8ScAxGnaxsm+sxeDmWffF3/X3//VynOjB",
-	"s3H8Xy9//vtf+sf66p96qvpP1fNaLcnaYvN4H7vCNnpHSfRaBC+0w5dhnRVtdapqIJMZapC7nY4xHbtn",
-	"Z9U6NbzYj62ZvZkUqMdOa/NFOdfk83kbWNGwwMvY7RxtwXFYcPGzpcvP44oNshEHUBMybmyvxvZqYsZN",
-	"zPjrN8nQHJolUTq/MvKYIrLhJJJL+HWCZ29/eY4F5e9e/+3yVYDCIINdToB9AbHj24Dhbp5rFgd4ebI9",
-	"aSZkD+TMMiofyV4+9/CcJXs9FfLlc/ZMSQmAi8i9rYYseP3y+bObl1dXv1y+vbJDsiTw+ARAOAb7BfpR",
-	"bI6ZyyJmPYtSqHaTijh8piKB8njcemu/Z6rieCk5UWGaiKRCoSDNwfoD5vW9zNBWARsqGkYiZIM4go4p",
-	"o7SH0YCnIisxyEgjnr+6wtrbCMAlR0qFLQLqzGhssLDPPvHZRaVPTARftmjB2q0BDAUtS0WAlVjVdwvc",
-	"9bC9ucmLP0JP31CVm82h0MZKy9pWOJEpqKHHReY6hFo49yEGYInT4fXUWPyK4EGTmdRmWwCNtq27v5bX",
-	"8s9/fkZP+fOfmdk+8IQ/D+PZhz97G8htBzPbNAHGhBmJlAW/X+9FcjpL9fVej/3WbrfffwywpQn67MCo",
-	"gReDyL6WrmI021tvSTldiVSzxMh/s0Ml8V8BWW8q4ljjt6WKQHSRd4I0Qer3mWlF6J7Q+ZUB9EKjwiRK",
-	"U7PtMauEj9KgyPNT8wa57IHwIpqKOJLCTBPdl3FcpOMEimUBvBfOeMnMwTYhVHx2YR8S6Wt5x2MoGQ+x",
-	"qPZ+rGLRYnzEzfdYag0Ce42MfTEbjAErV4YOKDn7Ko4BeFe0aFtwUvOB+GHs0jg7qGGgwzpC7PcnVOb+",
-	"l//WSgYIjn12dPz0uzYLwD8KEI9Xp8bjYQMVinP6RQewSpqGSw9iQzWTYetaMtwA5P39r6vXrxjpFRZJ",
-	"2rbGORE6ZX0VztswSniUk6NYMsyCy3d8FKDENdPBNQteDvd/5ulgHLTMAtuZRRlt+wdzHeQokG2tV2hM",
-	"T9tD++3RQRdX8T7Swnz6y+H+KyUFvcIcI47nAH1CzQ47RzDg4B/7L8yG2H/rgKzpYj1VUgtaLW9tiOUE",
-	"ntNiwcVIBJaWQBmTMmteglJ3KlCzVPbU7Il9oakjpzJGBA9dX8507ppCU6WYikNY+OPOIQ46TOY3yUz+",
-	"1eh3GjDuVeih9E5YH9ixzT7DG3/FuvKecd0DNhY8NJMx4EkyZzwEB9m+GHagZLBV4OYLt9wTPqd7gn/s",
-	"v8U/7r8Mg3M6wLEajcyJvjW2daaWYOHwDMDp7vPBbfsaMkDRQEgNbqrlV5zywVjsd6GcGswyZz7d39+3",
-	"OfzcVsnoCd2rn/z08tnlq6tLuMfYOVGaMR56ZEkeyFhvD3FbAYlYSD6N9np7h+1O+xDBDMdgCz1B6wAj",
-	"UCVe5BWkXwDTIWxh0V8Kjc6I8syNzAOCDjAH1ZTCOi/Dvd7eT5FOL/Dx5o0JnwisSv+t3GXOLnnyUzSJ",
-	"jLu89sLXw6EWla78OZL2GOx9fG+UPB4C+PZup4Pc9ABLjWScmRj67zwYIXlq4G8tc//tpU9wAsxUoDkK",
-	"YYHK3Lk0fcW6U9DXZciyeXYisyR0DMyLLkZLuZ7oqicXSNH7UyRv110K13xs7RVlzLr74OpsJcwD3qmU",
-	"x/vIZbDmbrgUr4RJOMKFK7vFLfCT73lIB3kPbjlYf4vffIo3Ha6/6QXgdoRC4h1H6+94pdIXRiXBDd2z",
-	"9Te8U+pnLuf0ObAzjqtMwUuj2ySP8YbDShPgQom+HwWn1/egfntvTpOeTSY8mdOpX9iJxt7kI3P090jg",
-	"vAdXohTImE2TSA6iKY9BLxrxOpOeesoouYyJVE7JpUUMLlTq2Tb9uQNGdS+IdGaqXEurm43BUnSbIFPs",
-	"rLIotSRjeUDMrD8JdUHeWkKMCKumw2g4NGrWmCLXklgTzE0QIzjPlD5pnqPOIQvULL1RwxugDgva7B2S",
-	"l9HMeKSswAULo838O3tdhNe0GQSY+LXM5gMUmu/jYvO2M7fN1Gc/DbhEy8NcAzp6QQQhgiTEDqD2MhHY",
-	"JMdUci0T86dUhKgo89oD64E31B/Pk/nbmayiFpAQ5y0Czla+HvlzNlM7cHK/V+F8pxqHyqnzOme9qnG3",
-	"5aLzxhT7+IlVZu2hl2nF58nc+Jq9MvI+PLD30GTYF7aPqqAzf816FVepJXvZw/Wh+YYuaqjHPbXPSufL",
-	"OEPrvhiuMVYGUXyttTTsdR9bn2c9viYjo3O8/oafRTpW4SuVXmCkF2+sYJ08U3IYR5ijOzo4rGTO/MQT",
-	"NDqPDo6rTJmeTafglPwswoi/M2YxGE/d9TeDV3H5YSBEKL4mk+uHhMuUzKIyS+tjy/p5TwZjMQDTvtz2",
-	"eqYm01kqNAEjhSg+bQCXuKYztjhsW3J6W5dzpCK0DfLnozVCtFGJ0LMYTBvIM8bxtfSeRXBsaJ6hNeUi",
-	"d+4yc5WNoflh5SzNgi80TqySQnvkVCwYqFAE1sY01ogxAnC4iRjONI97LBja8xbYqI39lJgPbs0swcS3",
-	"CqaZuViqZVYkBODGxsyygQNjDkGQPElskNSGrpxtBqqKKgDsDAJkIOvPwpFIcY4gZZalawZK6igUxkNn",
-	"LyUDCATg1XUz3bqWAXxDwGB7UMDO/KUH8ReZWbktDMjcRhKLaBUukvu+Bbgo/JSZxim3aYmA5jBgUXot",
-	"6a0QR+FxDGFFLeKhb0IjDWY6p/hMHENJPrzOPazlP0IKEepFo7XNnuc8BZx1u6Tm4WbSwKgNFZHxR4QG",
-	"ANtQIz2Stnb+uffSb2jzWQMfH2DpgSelZq759g2t3M9mW5oxO2VX18LM3/zZ7UwYz2ZfsSwOg3INklHg",
-	"kFHIu7jRpiIZqmSCnps7jY/BAG0Mno0MngomyFXKY9GYR1s3j7yUbdE6gqNqAb/88xeqNcYSZdj1E4GM",
-	"I+U206UMMSxkL0cLAlFsXPjEar3Axq2mmMwjZDJI9bdQWfbFiEs2A25rqe5RC4JBglSVUeIKB/S19PjK",
-	"e+yocwAaGnUmpcCpR41TFodCMgMuoX8fLKgRjyQkKSmPSUEiDLQhqqfLrM8djm+ZPruU4RXNQxO1qaGM",
-	"aNIujdSqrItyN31GTXopQ5Ete/XxF+8r1aZQfeUOV6MeG/XYqMdtRg8uZZhTXaiY1qjG36PwIxXcizJc",
-	"zJeptupDSA8hBj11gPRGkCty3Y02mmnhADjzSuU5vGVDL+nl8yoS/+UQyimqXPqY1dSXFqDH8jLo/SzG",
-	"ShpJ30j6RtJvU9KjGC2pCS5Pz1NBUF4U/yDSHcvhV0qKyrL465CAqyVf9bqdOtm3LUjHQ5RBJRLd1Zpr",
-	"ptOIqniVRLBkKCfLFTG295pSnseYVxJpZWExtXgHxWIeKK6diGQEnVSDMZbxPj08O/lu0dAD1ITGznss",
-	"gX4Esagr5bK7/NHAFtiHLfCXzz2yr6O4pURzeHnPDDZ0w/KMxuBuDO7G4H6QAkU5X1GHQnRlGj256z4Z",
-	"xrMPT3wU99La/BcqYRMu+UhgaUEu4z5NlG3qSMci0W3ml/JDMxOmqRnvqzvBzjod9rfoe/YtNhqftDqd",
-	"jnvkd1B+2u32rqXkSaLuLfQd42wYxalIylIBb1QcP8tw1utp80t5FyVKTrBtfu3lV1DvW02bfhkuxot4",
-	"9sHNXnV1UbhtQWm8loJBd1xWTBNHd673rXE9HpnW+RrFp5OPF16hEJXWTGe5GjYjCVfIxie/03/dhFJ/",
-	"fJJhe5Snat8Bz5NFVMDuzW+gGwz7jCMl981RThSUEGkhsYRowr59Y+RpiO3YgMwXAIhNNAi+a7NgIlIe",
-	"8pQHxAkIXEBwyiC/ey3hnT0WuAnCvrootAlgc3GLBfC/AbLyiYGIpuaPcaTpeug8xW6ASLZYYBEY9rOJ",
-	"D7CxFC66lrEYpkzNqFQK+WzFhB6Boh7OB2TF2+w11KtAn+/Eg52AqrokGkUSysqikVSJCHvmMX0RKznS",
-	"tteXluNa+uAZ7J2FO4BpAFYMI3hwhrgM6f1mTLfCfDLqFuKd7IJiouI+QiZxYIjiwzTmmN02o76W5nHU",
-	"kWhRGdrsgh510vEgXrjrywCsROKEsyy+mHY3gmOiEoEDtgn0C+yjvZa0RrplH0tKEdWy7Uz2uw7zfcZQ",
-	"LZZ7uQypAG2gklCE5/Si4O3lf/3y8u3lzbOffrl6d/kWO8CxRzJjRjSP8gfid6uXaegrIREJprZ6JhXz",
-	"/NXVG56OP5FTao4rAenU0of2ngpuX7dcaMivLkLVOAHbdAI8UIzf3hubckU90lthZsjBukItrnRCYWPd",
-	"55B3ljsMlq0OLmOhGEYywlprronKIy/Gl1n1r7J3PVRwfE3mujct9QRU7sbSOA8aRi2LSQWYN6DDYOGa",
-	"pMFXkTRohKQTktmJ2JZ8LDGVVwpKy80OceuwDIBI3YkkiUKhEZHF7Emh2+yChQKqWqCkBuCM0MociRQQ",
-	"QzIQGWNjZszoUlzLI4DuKBW6b+gDnmXjb4RvJnxLpqeeEC59QCOMG2H8hxfG9mRkPMxbk8rWgX7yu5GH",
-	"H5/8DmfrhqoLyyFpAF5n7rnvhEWjGcgT8KLxjPZyQE7YVJaBHhkz3IjrqQ3t9IWOQuEFRCgCFGFEAFvF",
-	"6Bf/dVm0hyCwzFzObd3+VPAUnoFF+WM1SzAiQvH3SFuehpxuaLMLGwK6lhQkCnOhBAvLRuAPOTUDvUZ8",
-	"4l5CA/NDC2121Dnr5W69Jxgqi982jvS1pNCUwp/pJ8uVC3zxUqeChwyopdMxl+zo2CFG8ZE6Zw65eJq6",
-	"d9hh4DQhCWsudAUwStCZgKWibfaWNkupMr63SIgqySEH8kQU3uXaMVbEVBDqKPFfSJ2CKU+jQT6yQmGz",
-	"LBhk3oIwSa6eln1ry1/Nj3EkRYtx1k/UvRbJdy1ArissGtoVto/TLdsS84Am5xPYBD9FOq1sP5jN4y5e",
-	"okq/0SygyQvyqKKdYb/f6T8dHPY7w5PhcXevtReZW4E2ca9lAbXgKXvF6I6v/D342t86+2d8f/j+94OT",
-	"jyUYsl+XR4oB0JqWkEU/LDWAXimyfxob54svUKhgrVzyJJ5b2dIYRsVQHuo0MoasGNrQFMoAs1d7pgDP",
-	"RFc+JIr3VsXie/vCxpXMpGZuYmqKzvytjfvYuI+NlPTk1dYcx9+N2fZxpZz0RSOke2caXAVI34MjBanX",
-	"cqHZ8xCCo1SzILJEGsNIxKHDMNdTMXD+yLUsiQ6iOxDQL4Hx67IRAKZthjICKH9H0IkNPwO89K0QU40N",
-	"7Ijdfg4zqIaEv+O/mJCEJaKi5/zJpX6DNfZ2rwLsu97Np+IrVBue2bw1c7tRGI3C+OOZ1XQgUGxbItT1",
-	"amOWjp8glMZqC7qUaEMvMm3Ych6ijxiqhKI5bXZpBGvPIWjQhQinX4qE/ZLG9clEEr5wU+RpvLsq8jTN",
-	"4KKIwqCXHEYjovRqb7D/8nspt1VoVhlPSRlStI3WxdsnGjnS/K1iu95XYLsQ1TfoUsfWgraDRW0h6hWg",
-	"4rCgLxi7xDAsMm7grS26Lsfd0mYvQe4B7wJccApRYgvuAmHBaCT3I8mIqcLixZRBvWRhxODq8urq5etX",
-	"N3+7/GeAZogFVKbefPySImDfKOGSgNHwg+xrU6LqBtOIwuptwCVGorA5IRAPEgFwbTxus1ceMxIg/y4H",
-	"+yUkkMUjcrBb0JX6iCvLzgGta9PP+Nn0TLRMqXwvRgSCZDdZuWTo88HtbLpSfSByIzJgOAdhHJk/zC1s",
-	"5TAC0hRK7LCr//oJKCx4yvtcix6a80GRv4Hh2wNE04YEwLVcvIpAtANINGkrP0AOYTJlMuWJX7SAYyXs",
-	"y4zig/XNpGgL5JlCeTRlbq4liqqYJyOBpFKQKgNZMYErASY9NWovmoieA5jKEm6aHXXPAIEdFWje5SEk",
-	"S3bAfrb1vSyS1/Kw47JHkWZhpAeop0XYZs/w08gRi2n+g2coG/aRT4zoDO0fn0cjodPSAtgfRPo9rvfD",
-	"sRcrK/U7Gbb1v+IoFYd5gk/aJETRerjnCyVHH9qPJIfcRzFvUSqQzBwVnIP8tKwz4ulquvhjy7tdT5WO",
-	"qgA4u2dkdzTdgl9ny/g7fisYJzHmyVj6gxWx1Cu+hAAiI75C6EwpWlasOpZE9gYpnRwPhIccjClfrENm",
-	"qRoBCmfLC+jkEDe/0SySofgAssdIcmKC8pgjsKsWheQERSiXLPj54h83by9/fv33i5+uAmQT0+xeJJbD",
-	"K3TQexIMOpd55tC5IW/GXI+RHw/Aj7MOPhozpqvHPAXqBLDb1CwVLQ/c1nsQ4Q7G3DFlgBWYTcw50wrF",
-	"r5lKpD0DQc6vZVYXDDMEmDyRkjdTFUeDOQsQpMe8Y+hNgeeSlYnXi+k0nn8Pq11Xvr4V6SyRDqv3y+rX",
-	"f4sUbi8SNalEYkShwhcA3fw4AQFgFetj/hZu+4yN9zQSba6tPX66a0HFXmAFUEaSQuRlVPFibmtgrJqu",
-	"+qahpq6N4fOgFm0M0CpMG53Ic3o/xxjgGR8UwyHrY21ffb5R3kHWx2Y6/TZMoI6aGrV4bt3AFgt+iuRt",
-	"jyUi/uv1nhQf0uu9gMXAf0gJJvNHNoUexiDHfRZcS6pNlLNJH7wz8NemfBTJUZl+/SnS6cYd9ln65r+g",
-	"mqqC2tlhU76ruq6kX2fSSMe/E9Vh9Tswk7HekkBEwiqXvomkrHalXai/R+K+Wpnd18KBSF++aSiabq8a",
-	"i7bnu2E/bPzf7UMWAL3hIJO5TsfYP/nEhmVB7mcug7UrcPQ3MZc/cj1+FJ7K1weNRgtYm2CveN9n9IWc",
-	"RK07+LUce39kcr2tzmpDr9d4pw293qPwN/EoZv1m5Vrfdy3XwuM7p3ICFHTfqgT/868zGUmd8jgOvst1",
-	"ZsWC31n2e3Q/oaMrRQwjJmQIUWud9Xt5pX/MlhHIa6mQ5wXuwih1VlpIrxZhm0ajkumYy8Bd6I9IyXje",
-	"Y1MVxxqal446RzCmhZJFfS0T9L7OoaMMW6sstBIN03Y85WB5UIdwXWyoRr+4TUFpiFInKhUD85+BZcq5",
-	"ln2VjtsMLJxIjnDusBaBus2guUynhUB+maONDuGmptujMsi2DpP7swpFQ5vwqe2DXNEkh/7Se96w4/xB",
-	"gs1/ZHX83FMGTCVsqBLgPl2tnpfTGWwq1S/062ENgVtIHFnAt74YcCK+MZpLJEIOxDeaKmY0ENVpAbo+",
-	"370shkMxoA73KCR+1GGU19L5btpQ3C1poBVeYNcXTvV7Y2k2qwY5v4zq/q1L7gZttYlafsqo5Q9VBOQS",
-	"CgdL19BjchbHzhfg2AjFoEjwVsxbhIyB5TeImtQC90OzRADtdGkLknnppiL4hUoG4osLiTZEFdsXzXX5",
-	"IBZu2wVVxXbG9rXEifMeS8NT0Tg5TUXNI3Gpfs4EXgUzYVbGRYFN0dT+1Vfh3Cr9rP8A0LT1OeN9bI+S",
-	"IVoU1FCtUz5vs5/AYDC/TfjUWQ6MG4MD+i5aTHwwvhNEB7FJKevI5mBwfKOZkGkyz/qjcUSu88CIIOM9",
-	"3goxJa7rOx7PRIv1iRghUIPoJuUjaiVw030z5SlU2l5LnsGh2QYKLDyOBdcCabYzgQec2dDkXWYF/TIN",
-	"H5AabsygxgzCrYP7qL6+dvc1xkZjbDTGRmNs7NDYQFlTO536hJg+lpbtXvLBGNV41uSTL0fRAoE4v/Ui",
-	"pC1ocZxDMzXKiAw25juj10UijFkTpS2K0RKtln0iwq+Q+WD7dQAy1ALAQOMkoEOHNL4IO3DwH5lpU2YZ",
-	"XOJXb2oaVFOyb7DjqXId8BWAgF485ppTmDdJhS2VNUr+rlKtIrJLNg7fNlrkjxF2vRqrexIhIpNOfo3D",
-	"N5bzyjgTQkOlRk2BWAM6+asWkS8JfXEXAnJzyNtG8jaSt5G8j0fyOpzWfKlZfelLeB9LZe2vKrnVBPeT",
-	"l7GRZiPoaU+Vwv4yFtxF4v6vmNKP7kRghCOUyWH+zJeqBNqDniyJ0jzzngNp78/ZPZ/DV0M3eYbw8y3I",
-	"c93yMRJbzEKMAOKW/q5VhEDE8QVtdjWDQOGUjwQU8l1LdLEPgDU2Gym0oSudKRkNKuTgxCJ+pGMxARrB",
-	"CZ+zMb8TbCjuAUrd+1hpe++QZY8AAQAb/VpCv12w2FtXDvZBZvSPtHa7URb09KolEFeRrBa9+0WmUVwt",
-	"dIezV7mD7Nks0Sr5lErCDlFv0hBmb76i416xMcxtqi+hM6zRG59Fb7wtl7I8s4WluBc6ZcMo0WlVXZFx",
-	"8z353f33zZoa8VeKarw8VgzIXljE2tJEgsRfHX/WjmSce351GNcdxPH/4J1uX3TtWxOVb6LyTZ3zijg5",
-	"QWllwExqONwwO1+qShzwOY+Br6oUwKlRJo0yaZRJo0yaFG+T4q2B0ARqI6e8UlU/40uUuk9+z8qv1vhM",
-	"f+fxTOgMZ9GyFN5LIyMyYEYCbAoSkfJIEuVfOhZzqEJrsZk0t5R6WG9FHMl/zSI9foPD21VOtkhHW1U5",
-	"Qinez1zykagIVmjmoFG7X7HafW02s92u1XVv4bZSBUxntFHAjQJuvLkVKvGH6E6w2dRHIeBsglLa6Cdd",
-	"t231kWqfL6Ohc/cC8Ytv7bSeVdPZ+agTFrQbKZtt7wVIca9+B/ioRUSWsK7ZAXplGcVH0Z2QZoeP9Xm+",
-	"G9TyQ3CoKuKZ6Y27xRd0lispjIbQ7p5mFT9HnbNrGUA7x82A9EzAZhKYxYOhSgYiOC+Q3ODNfZWOgQM8",
-	"Spd2mX4l9nrlbo/GXP/y+jigEws2KrqyNZRT6a27aGvd7hg/Y8dJ4xY1blETl/wDOWFXAttO0WphOpKj",
-	"mCwIXSuh9s62lBJguwWCh2pnqGsDPi7Q6W1mLAEqKIlSMMFC7H5VLFbS2EVY5ue3j7a8gYaQtoNeV6qS",
-	"k4p5kc2l1CuNxdNYPI/d4tnMkGhsiMaGaGyIxob4XOwzLnb7jWbDWRxbxb/KlihJcJIGvfGGWD3Zub5A",
-	"lL1MtRMjI5Wx1BBOBwRQkC5nVTHpgqJ/fEHnRu839UBNPVCjM5t0ZK3iUquA/MzBxlWmiJOPDjEqDuh5",
-	"UwmbAeSDZlHaM4oyBaLUaSIAB8rHjDIesBZpC5MLg1jwBKj3baNwy4JHKSkIMepaXqRqEg16bKDkYJZA",
-	"RsGy9ocKFKK5HWYDO9rAdV5e7tqou8bN3bqmu3AH4ooOQA2lV3rzx4+Nmm7UdOPaNq7t1st2S8yCTep3",
-	"bT+5fvJ7Op+Kj09+t3/Zae/jW3rJjtS2fbzZMlU1tr2n0fCNQ9toykZTNg7tjhxaB2GyazfWQVctwTxW",
-	"yOmSCOPT5v3ZdCwmeS4Xfi3hdteB0mbbdmobpdgoxc/g9to13sDpLbm1cXkbRd64vI3LuwOXN8M+28TR",
-	"VbHoRzI0YurJ796/duvnqlh8j+/ZlVbP3tAo6cZzbRReo/Aaz3VXnquKBSO18fmgfhqd0uiURqc0OqVx",
-	"ohonagMnytdhmzhSOuXpTC/F1H6hEgx2AoJ3z6g46ILx8K/ZPXf411HaYmOuGYgz+rdK2JBHsdGFKYvS",
-	"NsvhdHvU4iLM+qdTpVYDSl/huHejMT+v8KZPqy3C3X2lghwXemOQhEYEf5Gg/LDoOeB9TzDQ2UexMATT",
-	"abkkuAIRzPpzFoUthMq3ORee2h65lPXFaCbNmYe/CBmKsL1wjH+KdPqC3lf3BFeGWH89HGrxmGk7cAbM",
-	"XGwCye5M3UpI7LS6XwIOu3nAO5XyeP+Zmsl03d1wKV7ZSJnPI2XMFrY7zBMv9i/gOStdxtgxjmKkq8Vr",
-	"wXMGPo4WwjaRs0HEFYxLfS8SbQydKNVWomkCMmHBMFH/FjJoAUeHeQDxeMDU9FBoYWBYt65lIoAkF2g4",
-	"7kRCJLg65SNEd0lUHKtZqtvsSsHI7Gj6luc2YzOJBb+jDDZ+Spu9UXGsqad4IKIpME7JNJIz0bqW5u82",
-	"vQwSlHLMHEMJha9Nx0KL7Ht5IthUaR31Y4Gst3b+Ui3ioXuwVPSQNnuZklGmr2WqaHZpZhxJCjYmGTGP",
-	"7p6x1q6EYPZEWzd7H4VPmYWGuXwSTnVl+x+ZTxanDKevhu1XuO0z9uVahVRz6GUa67nZmzPZ80UD7NF7",
-	"NYtD1hdsAB8cFvTZZ4ksdFF7PO4ZfVY6X3WiNj8p/KK1VoC9ron0fFGRniZ284liN3hInTIvNZg8hwzC",
-	"NKsy2i/T/5+9d21y29bWhP8Kquut2sl+abntOD4TdaWmOo6z47MT2+N2kjp1tMeExCUJ0xSgA4CSdTL5",
-	"71NYC+BFIlsXt/qKL4m7myBBEFjXZ61nU9/3m7bFErDPybgwkJFjZpWTojOeAeMTLmSbKv8RH3igKn9U",
-	"XPP3Tb8iVzt+3SyYq3dAkUbBHUP0D0fMv5YZ4/50dTjFXY2Gjyxy70O74GsWdq1C7v51CC5ZTWOL4Dsd",
-	"EPsH2G1nv6Px7zn794t3bxk2DqU+MuyrDz+9Yv/2zXcvv06YQRpYg/TgFjRLC2lFnvba2+9G0+2uhHXe",
-	"01LtKc2qUcdoKnsdM3sY4aZaADXCXKINHW3ou2JDk3i/WpX+lZy4A5HbaWfqGls7ajUCY0JShbImmP8J",
-	"BQCjKYwu2/H//wD7Mz3ixsTb3iCQq9Ef4fWFYTwXC+gd8LWbX+5fzQzgAiSYejDLgF6IEfgvROz3O4EL",
-	"iKBfFTaQ0KM4zoUJKSrs+3tWtdZDQvo+05B/PziR8NkOTlKWA8/MJkk9SxvJ5RTJ+/GSYjYEzYYwdlti",
-	"zidCTtq2wi/C2F/oZR4vcgEX4FDgAg7eFbdA+ybCFqKXdiTYQh7OcpBb/hd10EJbhpt28fES3LFK+qhu",
-	"GX6+vZPtzVG36Px4GbrfxLdm2svw0iPMtV/bisZMe3Q2Y6b9briPeBQxWLpqAJ9LHV+5JlvT7K+l1SIk",
-	"1EskHibTlcxXzE61KiZTIiLBe9bpj9lYqxn2oemzScF1BhnLxSUwLld0Dc8TZhSb5xxrCMdCG9udlT/M",
-	"/LhTRkVECNxZHdbINXHj9uOSm4gRiKXhD11lkHS9SmV0p+0Pk8nn5t34+sQlzuF3AcuHAwW4VqmGnzHi",
-	"AGKE6QZxAFeIkg4UQMj495uUv5whUS/DytlLWCVMDf8PjDyPHeaFs8Qz2/m+iD32USFTDvdoAqvwnomv",
-	"YJliQ0U7hYEkIh2mxsxpGu0jYwkrDLD3v33sJPmNpmhEPGzI631hBWuDjoF3+PJ5PYSAX9O0j2iH6A1E",
-	"tMMd8T1+rQTdFquhrQ0VUrx29Ub2UIcMWXzOAqUPMuI6A2NMY6kP8i/EjCszNuPz0pAg1OFyqnJIGHwe",
-	"wZzSBMiRG26AfQac/fE3w0BaHepkyxllCghs4cSPUJJdAszdn4UmIj/CZZQCalYYy+CzaA+F/YbdoaP9",
-	"Ee2PDVVJW2NfhVmOipo+avqo6aOmP5KmJzmzR2Lq6VQ4Bb7qBNA1emo10vjCsImScFVLLRQhP/snHIut",
-	"gE7zzhi4V4U2TsPcXJwxTNEcAmoLgy/8N94R3qbDM+8Dwi3C1G4liFjuS596Rv2dBeGRMAlLMD5hvIso",
-	"kXwGZs6RJKz891HbpqN8eRsedSQJU94/9riNae49E0LRPI7mcUyLb++YXqoL3y593xjVF7ZKj3ok6pGo",
-	"R6IeiWGWGGbZq0t6pbewRfrOUZfAyvypNq8/y3/v6TPZUkqUWRBSfdhms5QhfzM1pksuM8JtAGVnEgzx",
-	"lOjjqvWysERHuRQGtrpi7/1rvQpvciRVuvGcqFKjSo0qNarU6Jpdu2sWVBUr736gj7YbGbPxFLFsrgGx",
-	"BHXcAdfgLmhyMHNZ6rUkABCU9HqtN5DXTb8cNV2sHT6ikjuAXnl93F9/Rb0c9XJ0daOre42ubosdsJ/P",
-	"G2iZzdM/7WoOfz39M/zm+DnCQEB/NBAC3d7tmF0VdBgTFXp0XaOKjCoyuq7Xz8PsRexRHdYqptqOkCcm",
-	"O9DgvNem52qnMEswFLv0jen4QOJwO4WVR80fxX2N+jDqw1twcMM3PsDHbRka3dyow6ObG93c6+W9DjbD",
-	"ns6tysGzZZunf9Z+ugHfVuXwAz3sWOq8ekLUztFbjZouarrorV6/t6pyYF5r3CIMNqqTqE6iOonqJDpO",
-	"0XHay3Gqq6/tztMMrBajbuKOt4pZ90R0h3DRiL4DXTSe+T+WgVWi4Pc3Jfiq5LOKDLdfQWV/yovPTI0p",
-	"WJpzY9lc5Tlk2GB3ID2hSY+dMwN6AZr4QH59/fHDm1cXn85//PEDm3IK3tLzE7rCEhvK0KNr3Y8L0O7c",
-	"U4w3sO6/OH3B3LCOmulf/cJsFdEWPtun85yLunA+6Z+Mncj5FAqA2YvnJ3Xh64uHjdUo0doFrV/H3uGy",
-	"52Y29xXEMX4ZQ1D+vVYzsFMoDHPrxsZKz7jtZJWpSlkfCLPM2+qFHi+7TLkIhzLMVCViO5bhV/soMs3E",
-	"Ev4jMc3I+tkO8qz2y22MM4cXPkZf644k1spPuDfzzObIW2xRVZOv+79AZKG5yZWNbDTRYY9sNHeLjUbW",
-	"FHmrHdB0bbYy05yzDMZCCmyo2aSnoebwhUGSUw3jwgChmNiL0+9K/xc9IDX2QKdC5mAMS0fcjHgG3zvd",
-	"kjLLLxFJRSHvPGdqjK0/Z8F1M+jHq9lMXEFbc7gN87D7db6itY4sN7ehIyPbTUxpPnK2m60qqZv15nCR",
-	"fr3MN/eDzOYowqv8UpHYJga0bpDYZgepcXyCmy5ammhqxtbwndJ3XxqYloHHoKi5vvk9pOhgbGQfTfoI",
-	"K7kHlDW72AORuqZGXRNtlGijdKrPvSlsNkdGKyBaAdEKiFbATdHZHJLZOi61TSlSIr1NpLeJ9Db3id6m",
-	"lBOdFDcbokXNQfK56IVz0pWzeDcHef7+zb9fvHt78iUH0N/cPfOkf/JN77T3zUnjcPEsw7Q8z99rNwsr",
-	"3FOcJVYeIIpwdp0gP9NS8PWuF379cSpMI/fpl6Qdbh2Wd8Vn+Q7L+x/nv/6y3/KGG1coef/IPqPF3Rsi",
-	"f9Pr59+5ff3mOcfdE1Cea1At3y5GKjsVctJj51SJQD2/YQF6FYAdlBUJy248SM6qYjQNxO5CzguLbq2w",
-	"BksnTIWl41kGWRLO2kB+RWH34Yq84a/RhaagfHZWoUnK+gnEevgSRq6BTbQq5pD1WOpe8dOUm2lK5xer",
-	"NfylfcbZkEjovfZ2rvxAeri9+4WS+YrhjoDMvUgOOH3/qEZSyM3B15qkWuW5KmzKhGTk8qsxS6sFShN/",
-	"fyz+yLlE9AqXjI/QlVe+MsbdJGGpsVzbtATC0EXhhbikzj3snBnLJ0Avw5fcTZTP51oteJ64h421+m+Q",
-	"CVOa0V/RhnHvKzO1xOoUTrOxSvVZ6i4ScpLi6qc0OqX27haVqXNyTfnOIDPQkKVJ9VZYXeOrXtg/iyFo",
-	"CRZMyKIMJM41E+MxaKYo3BK+bmsixW3YfS2mm3eZf3CbqlTJO7ub7u2qUbfoK+My7zfvLnnntkFErkQH",
-	"Nzq4exmh71F6knaqqW/fwa1S3+tsIA+k7Gyjffn+5Wfl0N+pmHIXJ/jhlKxtLOChpWubDet3dLU3+/7G",
-	"Wrborx+rlq1lt9XEZpug3Fbd9uVMDbHK7Y6Y4xufcu9qt+473K6Vvi6aD3+hWAV3mysdq+KiIxar4u5W",
-	"VdymSbHVouhwyh5SwdyXm0WxcC4Wzt2QWo2FdLGQ7pEX0h2gxbpL675c+D/GErsbEXOb3znW3sUA3A3W",
-	"3h0kaG6vGi/asRHxvrPA3rf67YobHKNK73jzfcjRzYjfj/5EhDfcgyq+wyyLWNdXq+uL1k60dnZWtHvX",
-	"+XXfIdoP0X6I9kO0H26r/u+ac3jXVRroEfMLAcvvqZRALCBlwhJgniIYtl6v1qxFQjkTpvY3M5BYXIFV",
-	"A7KqyRiu2JKvnMGBBQLlhAz7iig1kjLNmDRv6R8nLMtgDtJZLfLrhJgvPCjUDGRKU6fyACXZVC3ZzE0g",
-	"DbdNe+yiIBuOT4DhnUhSPktOT09rr4e5S2UqiWoS9uwl+1X8UKU1lR7IZ6enONJXk4RpTjnhVrmGrO9+",
-	"MeMrKlQYwxJ0cx1lgL0mDBYgmcTvglQbhHRNN1Gt7cWcG3riuEWd/u6/C1jucvmFkKOdzKnfpBV5rCqN",
-	"VaUxSH7zVaWbKqqzvPQAhWUst0V3VcAba1gGxtnngXTI64KZchNA70P6mZCMLKV8CVFBOTtSciz0DDLU",
-	"ErvKywua3nHE5S2l+9Zfbne3Y3Nkq7ihb3qwrIny4z7KD9oSFD260qr1J36LXCgMpw3TKhZehaONskoX",
-	"NXwY1+6sF9I6M1RNwFmWNYmB8DSUFn1mwDoblAdJkQRuN6xAhdxQ1G3ELc/VZFeR8RvO/GFKDHq3AwRG",
-	"GNgqL/BbR3HxqMTFHxhTLlW0O8Ltpga3Pv7s1f+XmRvBhuiULB8rdkMvXZaggc0LM4UM5cLYLXUI0WuY",
-	"CGP1KvFeYDVzcjrpl2LGJ1C2FsCf2FzlYiTA9N0bOtGEvmPgb+yx186XDZXpVMmOfrtvVlDS6ZOEkpnI",
-	"uKXI+wploBoa0Auq5k/wyjnXAYPLfJygQ6atlyY+VAOofL0DJFptbKtQu5RqKcutFKXbo5Ju/2x8/C6j",
-	"KCnh8UpCCBUZkgwrX8E0UwtgVu1RK7iWUVSavXrTY2+CS+ekRhnESnyKcMWGTsjMscinvx6+Cy8SZiYM",
-	"gwXPC3dxLbFAPLCU/MP4lbvw5enpQEpYri1GTUxapuTIx7denjrBytlMyMJLM6bFZGoHMnUi+JO/S1r2",
-	"4ijv4yYlVTFpde3eF2a6UW99UzLt6Pkx1E1lFfnuSaS1cTvkwp7fZ4ncVOtOR5KMlmoZxXOsN4u5qg4i",
-	"dClVIUfAeKkHOvUZ5pUsn2BOR0LD4jXXY7k/nao8M1cXq3k95fSanYIMShTzVxMusN9PU0F8gBy4gRvS",
-	"Ef7u/6sAjOFvv6tbv92vfhiwkofqCvggdV6mGjtBGRFoEQu/Hpw68ZKWcTaFPNs5qtPl37jz5Q4Ty7mx",
-	"hhXSitxHRzQ9KeuxPxoVyxpGIBZQ4Rj94WPnkvEhtaEqWxtypmEB2vr0uwbEYNIj7RQGMuhENCrtFFa+",
-	"GqTNDflZ5dkNqZiILdxJ/vuPgB9m354rbWNvEU8YVVlUZREz+HAVp5MzlQ+WMKNI50hV+jtYhIh+zjX5",
-	"WhrGGsy0uwXzxYhLSlEYVegRmM48yGbmo+wDgloT0yxmxKX0/UN8hsXpdfbslBkYKZmZHvuJixwyvNSw",
-	"TA2kU+EZ5HzFhKWQIUUiaz2EcYIjLpOQbKnd8Yyl7k8pJlsEVmaaIrc97F8i6G0M6AUCFL3F4AYMpE/+",
-	"CDDsq/T31x8u3rx7++ni1fnb9Os27f+BFvOOJFdiKC+G8mIo73GpECet62lrAZ25KXeUdlIiGnjWjTd/",
-	"fnqK6R186tidGOeZ5YpnkLGvhGQzlQEb6SLrl8kw8rB46OVf9tD3OetaL3y9gOxrEvlYmRYa6MNAjklL",
-	"jKYwujxDx41nT7BZvpflhHJU0gpZAHXqVwUl4GgC6EHybOVb+7u9RPImoOPHSn+PNAGpL6KjNvxYvle+",
-	"VkKt6jm+MxvynMsRaCYBMtIkVs2ZAZkJOfGkA0MY8cJAma9zr9KRqP+Ai7+hP9oQwLQpG4B0qyjt515y",
-	"rHQoKexj860yHYmvgouGWeyKaQJne5KcCPeQ/8LoZIIMIyf9k7HSDeoJkMUM9xGO+VeyxkWRnHx+MlFP",
-	"1gkqbhKV7RZyd03lrhcSTKuGwpu51fUZ0QPbfnhZcAyqOWWv9YXfKkvb6IzOee3srUFYeleSg1QP6SIE",
-	"IQ6HPShBPuAAmkLF8FFC/pi3+X7Ki8/sHR4vpSn13q+xd0zFfA4Z+wBk5V6AL651f7Qwc9IRzEB621f7",
-	"y5jbz4boLOhWyrhZsDRc8cmANWniZuHbjnN/7GmW4d499jvPC/DHF8VYjYnCrXEykAYrWbw1DtYKOUFZ",
-	"hJgCrRYCFyJM+wJGGmg1UqzaNZ/GWs3cZDSwQpJBNQUNPXZeTsRzcAyLbAIIJjIW5mYgA9gJPlsiX+GB",
-	"USUpI2e4sfEGSgLVIGGTP6yewatKU138NwRHInRQ+erF8+cdZjVuibtPukET3Z91Y33cLcaYaCoknPeb",
-	"/hWMQ+ELe+hb/ZTR2Zk6zw6lSmyNF8NK0SfYt7DHnb8OgqOGMuzk8SjVFSq0B0LhEcTMR3ynfdXHw2Hi",
-	"qK/DoSQc9XvsXpRYt5Ii9UbE4R6JeqO50WpCbk2sbSPcaGzyyLVxTzO+9a+4d8q3dfCt2uN1uXvQa0Re",
-	"jZtf38imEZ2lmBK5W2waDSvhKiNh0yHagT7DXUe+Thhq2vgyuqgx6MamipSFjsP4i7FWM4yllRA3yp0P",
-	"ZJ0xg73H7AKm4jHG9+L0BQ1FjLSSfYqCXgLMDVtWeYJuro0vsogizUYEYR9Vy0ZyjYixfuTkGjsrtW5K",
-	"jS+S8Y+RTeOI0qzxOSN9Rgyi3SB9xh6i5PZIM6JBGqs8tojkfakn2scegyXjumf58OKSsaN1dAIijOAe",
-	"MGLsYyxEHowaD0Y0YKIBs0Wf7s1+0To4GgfROIjGQTQObpbu4kuTbNfFb9FVTVNJmOMSJUSegshTEKOR",
-	"18tT0JAtnRQFV0oa8/RP9+u/HhjCeX9081o4aSf7/OEhor8UDb0vEtr7nF+U3Ilw6Cg7d4ND13Zbi3zc",
-	"HQ59I8IlwqfvWCTiYOj0XYJNHzD9CJe+uXWNMOkY74kw6bsJk+4wGdq8qR3g0RmMhRS27KNZApkJF1QY",
-	"aENLl70M0OkqaTjbIdSWXwJiQNV47BsPYLpnFrJMdaz0VsTzjRg9ESEdEdJHUawRGR2R0REZfZUe246H",
-	"vhEN8Jjx09co68KXjZDpGGi7Bch0d3jt1oHS0Y6NuKRrkNWHwpVvBlD9pbN7OJHKiJGKvkLESN0jAHW3",
-	"6RBh0y2w6WjORHPmGrTtwRDruwSvjiZDNBmiyfCoYNX7JuVuBk59KJT6EN0c4dcRfh0jm7cJv96KvK4k",
-	"UtjhndIn4KvR7EiJSEAyWDgpZKwGPut73DQ+sbwjPbvH0hGe27TO8zIFTd7Q3F2uCoOAawYyg+xsIFtB",
-	"2iOukSsHkQED+fe//4HB9b//3TPB0PwSvK3nHqtoL8Kcgu2EBA6QMJVn5TJVvGQBS47vWnKVnfbYG4Q3",
-	"aBhIroFJkr0VNRlxnRVzZhVL3Q8pim28zMMkZODUIQBF+p//SnvtoPQw+bDwnooB/yy9GY4rQa9/PnKu",
-	"YB/ZH57i13lCXyetr4hwziP9HokjcN5P0AnFMabPUvxHv1y0NGFpxi3vp421ZNwMZKCHE8ZTTKQi27hO",
-	"Zsh+QagOJrLEO6P1HZX+wo198hqn/ebHlHF8mxq6v/51af4DOYSJkKZiCEHkfnhur/yKbiGlYjAew8h9",
-	"dmSoe70AvWLPvg0EdPXPaMD9guOMS0Z16d4tLSmKwhHosTeWQXkDPzPaZs++ZTMhCwsGt5aZFjZTS0kr",
-	"tXR7AY14DZlzwnnuvo5ULFdyAuiGi+yMaTc/6WZOG6a5ULglyy/q5jGQaClI5TaqJ3xxG14yK2bgXqWa",
-	"R0ntR6dZGJaCzFJP98TZXKthDjPGDW2BFPdbeinwIlwP/Hh8ZN0B57lRbCxypHRhSzye7MWzU5Y6KyV1",
-	"W8r6cAOlU7LW0+m/NXH/pZlYYFIl7VM3xXIbIYeL30KCghl+OwaOKn9iMOLi7vai39yZtRuU8RCMcbAV",
-	"2B578fy7vrOs2IzL1UDi+4A58zt+JnzO539UXCu1T4nr8sf5x1c/f7r4+OH1+a8XKU5PWZ53l4oEYbyv",
-	"lfZPIbPdqel/3PnSc/dhd7nwQsjRTqGS36QV+VHNwx3eyn3zXS78g+/2aHcm8Ug6y/fBmKfJyYYuqc30",
-	"pH8isj578bz/7fjZ6Dkffvfk5fgUnrxw//mOv/jmyQt+OnrJh89GpxkM5JpWGUjUKezPwUn5q5P+i+fJ",
-	"INg5g5P+4KRA7yoLWMSnGczUE//Dk9Nng5O/nERqsJyt85dFK/vOBU32jn3s8O7/UBLuXRmQ0qQmq/1Y",
-	"s9VDXGDNUn/6Z/hnd4kkWTcVUKX0EZKS4syZtk4O9liga+NUyxiwvXUjOFVYLpj22bPk9PS0soLCVWTT",
-	"jGEJeiAr8z7MgG6ecz2BM7J214ouNbRnFv5ROwf7hy5o4NFqJ29e0v8Iljv1uUdQeW3gldIwFjzGaMX1",
-	"S7p3smZz+0JsE4hV95J37nHOmO+mnvwVCww4k7Bce2ZTHKFrIJAE8YzarGciqzkA6KkL43u+Z6wo6bt0",
-	"kVPV5o+vf3n98XUv+EPB/U3XMr/ODhmhCLYKQYJhEj32PucSYd/obUlWij7kpnQvil5/+nSec5m20y7i",
-	"ZTcmImMF6N1JktKH35/Hcm3gXzeXFP3Bgx7dtbvPuDmqheeXEBUVw2umV590ETi23bhYVBGznjHreZ1Z",
-	"z/eFbSgzipHmecKGfHTpVN1ULd0JXLElaLiC1LJVyy9A2z2VPMb0aaSpgSMaqh51NFGr5NyCDtf0S9rb",
-	"usuEsXI71QBPlnw1kIiITTz+e7iifyQeXzVc+X+osUd/D1ceTyUyQ+7RnCKI7v9T92f3/x47b8ylDFry",
-	"GRASC7vOcDbyxyKhsCi96afwW++ASRVuIwyb8QyqQsy5hjHoFFNE+YLyKGzdT6SWOVxDNpCl1bQAXa1w",
-	"I4C61MpC5VGuqD6U5HGP/VhaW5sjfSU+uoUNG4tgbGtG1plforCAxJcaNvRakX+4HScib79Afl2FLsta",
-	"fcJCFdqkA0m7AvdNuG+P4eYn31W69fb7y73cR+V/YMb9j+f1MLY7GyNIMJFQWXUmfLWUWTWQ6dOhex2f",
-	"06jn69YsQ6QUr92F26tNQveIaBE+PouQvvv+BmFz3P23B+mIRnsw2oPRHrwpe5BOHSJQSsXTYfGpHIZC",
-	"ZkJOHgyJucrhh/BKj5jDvFqGg5v2VbfYGS+ncmBhQ8UAdgxgH6tjX32f1RF1dXm2tV1fbX9H8vL7amlX",
-	"H3H/BnwtY2+zTKUubw95idiJ76ZXN/bjiy5S7Md3x/rx1WyDbtNg3ft5UC35vsCwiR32Yoe9IyrM2Gcv",
-	"9tl77H32dtJPV7Tb+wLp/ii75x1LjtU/ZOyjF8NfN9lHb0cZcovt9KINGtvJXCWL925B1zb0KD3yrnWO",
-	"Dy2eGJvfRJs/pv3vQ7+8XU2E2Dav3jYvmi3RbLlKk+7fCK9lbDQKolEQjYJoFNxoR7zD02JHbopXyZZI",
-	"MR573MUed/eqx11NqnT3uWuVMbkq7AMCHdPrPGrAsVuCLwAbu+F7AI1xwSPGOIq742GMw5muCTL6VR1a",
-	"vJZaKSSJj1qNYGjQQ7gdK+Sk5h5R5SNGVBAOgaER/6AS9WOdDZfOtZorg933pApNJH1Bx0AW0ooc2w/y",
-	"CQ7R1lAEpDaVGV+FotR5zu1Y6VlVY2kSTPaZOR+BSZog66TGku4mnPNVKNscSAkCGxwSkJRJpX3hZ9Xk",
-	"44xhD8SlMMBePH/OUqnsJ5yqW/+UHtzsC9Jj2J+OSsXCglTyPmNKDyQfKiowE9aEyNGIS6lsWXwrywaM",
-	"S77qU8WukJ/8LdMeS+c5l5+m3EyxeSE1JB2z9P27i4+MijvRuA0ArIGsVrSP/ZyUHAs9C/1NZ2rBcwpg",
-	"5Tl9D9OmOUoYOkq+CEG/v9Eh9wEPgZ83xt1uVIi0776TvwJyTl0IypPrK9iFYSJDCeKPJwZkDeO5Bp6t",
-	"nGSzUychvVx78KD061v3CEaPMboYo7vn0HVvCrRYnHW3eStandCGvm92aS4xby2FB/XYOwl1l94NSPGe",
-	"QslPc5WL0Sp19lS9l0fVSdvH+p3pBTJLmBFyBBUu3hmbTlKuqLs83q1q/YG9rucqz1kRzDzZY2/XDVsy",
-	"YUMX6aozSHiFbgz8QVbVo8qb3T/bAjNNfh/WdkAEj0d9FPXRMaDq3foo6aYoKYMWhSmbeaEbnFB7z7pH",
-	"TzQdY6VLVo5a861GG7BeR/boiHL+oYjMdlF5Z1HqMeR5e7jyPQzQp3/ykQ2tz9vDoSnGIdM+sbnUewGG",
-	"TExpLdYodUhY9FjK53OtFpD2GXeKxqxd4Xuj01U8TzHkEOoWhGQpXpUm7lk4kaTW8rjQGmStitNJH6Kl",
-	"OQuUK7XAoKcy8k+qF3oKnLeBgczEeAyajbWakcWbc9lj6ZwXBihmS7N29jROx1u+qQZTzCDtsdRcinna",
-	"ZznwBZiBdAKy+cpnNPnSxFYLaOS06Alo0hvIEbxvpzDrsXTIR5fE27K+5gOJtjhOCTJ/i1wZ2AhTr4Vi",
-	"8c0y952cX0Ffqbr52h16LA2+SNr3sXBDiL9mt8VazLiKnxJ6b8oXEOaZMKM24+A9di4Zbcuq0yHFzwNe",
-	"cCBxM7kXwFhw2bbRt/rj5Q1oe9XCwK1RXDLbj6qHznE+u7YBvHArtjsDzTF8mUcecr7XVkINwUfnICL4",
-	"ojcWvbHb8sYuyHDxplBCShfTscUMEuYsBszV5tjtOaEYnzOEgrbttuYMcE31ga2u3E9CZiahBOqKjbiB",
-	"fqXdEZmTsB/fXmDutjQPLHwOlA4gNBtzkRcazBnL+RByc1bjffC3sNTYd7jCGyW1fDSS2A3kcBXaHp+F",
-	"f5i1FhxVSpoZsInHIrq5BFsuExNhz+rtfb89Pa31CR6umF/zxBP1JYyOu5/hQLqH+HQiTpzYN1dVI2X3",
-	"CogaoqDlkCg4TZH7EkoERvUZ/FfhTEi3tkRtkfnXQQ7FiiHDTX/9EqdHuJAIc3J/GfjUNi57j52PRmBM",
-	"tcYJW8JwqtQlLZGteiiPnYgp2S54NkNCvEuQTMl81WboXNBu2bBwNhWJm4xTGhU72VxlQo7VSXIi3EX/",
-	"hcZJcuI+uPvxZD31WddoM/75F5ATOz3pf3N6mpzMhAw/P0s2GMaS9QmhCDI24LnUuPwkIcBwKWTWmO6z",
-	"0/Z5IvqswW9W6mo3ZMY/i1kxcz/QNP1P5SSFtDABTbO8m0YFfWTq6Gv2MC3Wx3VATfHPB4chom1wH0ML",
-	"To3UGr1XbZRIJjVEMMnsmsaiKGLQV/RDl776WS2RHrSmFjTGAUIA0oIXp3Un2PmRFda06lSdul9/j6NS",
-	"97dCT0COVn1Uaeh+ihykTQZyCFMhs4QV8lIilSv2p0/YXKuJBmMQG5tBLhaA3CgeLoSes78/Ofw1x7yg",
-	"irqRKkgP5iX6qMfOB9JfWILsaS7E+4bTC7hVgVV8Q2X9AvhO+4ijKqR7bf/nnmduLj9uSsgmp3A92WuY",
-	"HD4UXXGvkvyIECPwIC3iA3Da5Kx2209egwcuu5H4ZPkk9dGKZnhiOVUYVwHjNEPJfYAYLSKRqHEuT7Qq",
-	"5t+PMNjipk59ClL8hUEiKKo9VOPapy9hXYSwo7VLy+5c/usItCrWYidUsOhGsBBmQJoIP8k6dYSQ88I2",
-	"IGSliYF01uU9PePAR6yCROre1L8QvU19AgOpxhjowis6iisu6MTsG5V4LRdCK+lMiJ0CDvjtdnOWX4Xf",
-	"7hQaKKTzC3+nNd1jBLmfbbZJOJQlFUmQP33cqmubjz6daZA22qlWxWSKpl9FuYIyZllPfoSAVnUXtKxY",
-	"aoo5aOPclLTvyTQqIVhi67H7GwbvGJ9wIXvsVeMALqFG10GZd+R1hLF14uMM+3/PQrQyLeVPytDSNDbk",
-	"60vEVUAxCosEzRUrdsi+V3zY62TuDfPpxfN288m/2ifR5IgdKz3jlsyjly9OtltOzY/6rvHVhMQzUa58",
-	"EHoG3CbxYn6kZjNuzhpfwi2SO6FpNcu0acN6uU+itsOSxceddFivz51ZuNVedeZv+178KS8+I2IitBfk",
-	"3mIPWkAq690utSQ/An03NlWFPmNjnptwZ3QaTI/9Ii4hiLkEpWaLIsLbu70VVEZDHdXXiEz31oWZcg3Z",
-	"J5xvG0PwUKkcuGxbEJRvfar3QAGIEt194uBctgr3XkWHGhhTSeU06z3IIMA383euHTS3mzx1O9pPFB23",
-	"np/VbTTUOhXpOP61uW3wph3bBUc3lgOk2/j/6Uf9a4f90tz/+K1QKZG6cbqYAgZ1AeWvKTSQUkOqRCLy",
-	"cRcj+rmhTyvB5pQX6SYPzQl1ODCb2xUTY+Q98uaJewgdK2FRXs6Q/X1j1/kbVnU9xJ/kvzfaQM1FDTTX",
-	"L8enXWsb1r1a2zm3zqg96Z/876/ws/7f/zx98h1/Mv7Xn8+e//X1/3dy2GrjImPwgc2IE6k514nKs445",
-	"4qgucfHymx3m482NdoHhpEBZj2kAOzHQfi6tFM0sn7RwOMkSpUU4f7fB85DP4ZbnatILFFAbD3ebpUYP",
-	"VYqkTRuzX6rhiumpsXh+oh3rp3wuwLSeoWqsn8xO54mmiBo7XX+zuuWLlvW8qFu9ZOe5IQnjpmFLZwpz",
-	"U353G09pRsL8DLf6cm1pkitUUVWm0bWxhLGdaujbb/YOovzhSaiNWxORBesWX7g5NQt89kRD147HEdc5",
-	"M1KXPDfKC/EgQyqiekOEcKVJm1AsMqHNndQdmLTcUZ7Ebf2rsCoYuaPmG/MRWNMeNUKVnOygA38ofdPh",
-	"ipQMCW50H9AzDXRljY8RzJFWjax0RyzrRLivF04R/kA3aj8+27ORtjB3v9CRlP/WABnGlF7RtRjk2i2u",
-	"hsO8N7Z7VK05qjWmRjGRWAcZI3fXH7m7KCF82JfJfc6rQ3O1B3RnlYKtXNkbCL1xv8K2TWh9DldU5b0W",
-	"+6GQ4XQj0Ic6uYyreciLOx54RzLXMYhVUwPGw4UUGbyctAKliF6chpGl5duM1KCrjVqmx17VElYaGuHE",
-	"s7JkHQslS0dkTigdCiTQbM9Lq9kH/ZRzzhvRS+/oWXS/cWIaJlxnhABqGFHt4aBypr9yq8XnbbmctLZa",
-	"FbjqEla19eqxc2wA1qdYlMqLmaT0Ww0L1NRKtbt26KbhqstE+ObZv+1gItxeeOvhFPSv75XdtdbmyFbN",
-	"NcO/Rs0VNdcxNZcTQ62l7k2fwAk3lGdbFNy2VkjvpA9YVDGhsVhAqJgiGKnKsxq/ML42VowL6XscSkWA",
-	"WV2F3LS7B+aSSipk1ACoXtwFmPkfyBlfMQ08I8811LJz1sgYIRd4uLKWQ6l7n9UQ56hWqSy3Uj7HdKUK",
-	"SlhKodI0hCY1jJTOwCMnUuuOSVlxj+mM0sxAGKfwC1Oty0yhHueSfXtax4lMeUbMzFUc2ITlKvMuIebp",
-	"X5WudG42TQQbvzzzc6u978b0e+yd08zPTpPT09Na7obWRGmKzPuMXAjCsoyvkvKNTP174gT95K7K4nR2",
-	"x2ruwDcZffDNTb8PJKMcdJ2+epiaX7P2uEdzlhnM1BN//ZPTZ12zpQu+bK53FJDR+PZ7ADLWxrWq4Cq0",
-	"GvEYj0Y3vkUglKnnSsqoUsLUwmN/sSYg46tuhai5hYmAblePuv+qccDwo+4JGEQ2UvNVmWNcUYKJWhg0",
-	"IRm91pZbF9XjH2/TLb8Iq0O7boXxu7bdqr55NNujaDpS4y1TP9lXtt5qa6dUbunj9VN6eC2MwqLt3cNo",
-	"Y+AtNjGqhNne09/KnOv35OoxMude87rGNkWxECly5t6txkOmUppdpUKlUt7ae+j1Z2GwyWVp6deIOdDo",
-	"D9hY6ozY0cHnYEUeW/jccQ1Qb+ITdl7s4hPrRqNwP0oXn6uFezfR7NEF8H1gjz2C6OsQeZEzNkZVjtnb",
-	"Z5sYaCWC+2Jbjvhnoi13l6I8e3OYbQx8OFGeukCO1GXRgI0G7N2jLtsenaC+FjuRCfnq7BLXKTQzMNJg",
-	"zfXTDA1kxTPUwRxEUJ67kMLEmbzlM9j5Yl8md4etd5zmoclR2pY7ZkZpB8asaLTfjyInsT9Ph5zEpKkN",
-	"ciRISP+LbqYit2t978RQzU2CMPFgO2G8qDRTtZRUhN6vIHq+F7uwhl38fP7k+bcvfX37eegjNEYKoYFM",
-	"5yrPU8Qa0nOwkBlkNldCEkBEYKsGkiefREaVukukleQGi84Zb/Z8ctOj6SOgMDcKBfNAUh0q9UsI/enZ",
-	"kpsQcjxj6Y+vf3n98TV7GuAvGNL+nzOVwfdKz6dcpm52WAjfSdvz0VcyxyTzXsJ47wxzc9QtOh6/SWFM",
-	"AZlXCzu/wJvGqKvTzE3y1PU0c1IyiXF/VB924vnNMdbbp5/PagLPN8lJUWylMTEdHcWYmL5dk6ZMTId+",
-	"IRtWTeX1bc1Hv7H1dt3DFdUpzLXCVoncYqEd4f6HK+q7g2D8CrtvYKRk5iwb5KsJ7VbCLX3PlHqTrLLE",
-	"v82A+AALdXmgARGT20cxS/Y1SK50A/3HX3ITs9qPIyj4mGU1SbOrZHUHU8zbKg7n3D9v0bZXQB1XWN6H",
-	"RPT1i6l7n38mYRuTz/dZelBuelcz76lW2Iimk2+mJaglYblDYKvH3mtYCFUEQWQw/EQtAdUCdM7nqe9+",
-	"mDCjBtIHowQWoHqKxJlaQIabsEolojHpswbpqUlDc3Lve+JtcuCX1FoSVgxkFqzSVusRlyBaj3cjnkVf",
-	"Y1+5XI66Vc5nN4frDq+Ucvls7fA1gyxJaLGLvtgSSe8zioTFpHu0r2PS/db0sViUtjzjtfPbpZ1Dk8Uq",
-	"975hvP9e9mG8IdFW9oveWapVI9oRQtiM42+mav23/5drfoXGov++1jMcn1avuwa9ECPwKx4YPXaEO1R9",
-	"X52X5dtAr0LfuA5Ywh/hGY+3ttovwaHoAT98V/xA+KgRQRCdsNtBECyrIx/kTvmrq1EEXjwxg0lzLhks",
-	"oN4Aqdninjwe3ykZ2aWUzkATmxK6QqYMyTuz8FWuiuw13lFIZqwuRrbQkLF/v3j3diCrztRiIrn7ixOj",
-	"F5bLjOuMBUHWY3gLUxIoSRU6/KlxjZOKGk9XkLAmQ6Qn+yzf2PmYUg1k+sfrH35+9+6fn/75+j+cg6fV",
-	"zPuablZCTkqnkmPTfi0WkPXKyeFvySXVYKzS1EdIu99gh8FzS+0HX75g8Bk7CKPXLGbQDVAIAihCFPaW",
-	"+XuDFNbH3aJbV+qdfSe/FZzgpcFjLIG/1kWNBfDRN444g7uFM1iWyrLF9qk7XVvRBj8GBwuNIYXGkHO3",
-	"qJ2jhxR84yEFrf4XFW4eqr4jQOBOC/967bvfUxEkEIOYUaxfp1gvS9+vFOsdsIQ/ukJl2E8eG4+GQN1v",
-	"H34JzWExldgBXjiuKH8oUrFdGt5ZVEKMYt1NKMGWI49MUJuH/hyjSWwGegJEXcW++vDTK/Zv33z38use",
-	"K406d5CEREaJMsFPjVIDvWIZ5wpFKVOQLDWFmYNEnsEhjNQMDNHxtUmM9+7x0fy7O+Gg97RW+wq6alh9",
-	"PrjFnuAW+/9vf24PJVBVUyCxij/a4tEWvzshFjyDOyjmtvYzHwBpXQnINxaQZ6Zio51rMCBtj70Zs7TQ",
-	"gUqCzHJuWDl5NM6xYp861VB+RSI5+iXMWzHH1HwgauG7o4X37lqzPi7quqjroq6Luu54uq7sWLNfOmEr",
-	"qdQf2AiBYOPNEnFh2ERJSJhV6uroUyd70LWosnCqd4Z/vSq0cQrn5gJWYYrmEDRXGHzhv/WOqK4QC7gX",
-	"sK4Y1bqj5XW0hXz3E6IEr2RMwiQsSza5XSWOdob1qruO5gMYy7U1noPVR78qa6MEc6X4u7SEV9XaQ4rM",
-	"JMwopmEEbjxVyYiJJBI3ZaBGRjfli/ZqF5zoce1wesb5eMdeVjF3eueyBNHOjXZutHNvUCc5gUkwXyJZ",
-	"3dfi3VbH+UaONBAiN52A9Boh7bGflGbPX7CpKrQhdDGBjYVBqG0gJR0qOy1BvJ1FlDG889D1REXfLmHJ",
-	"qp0U9UfUH1F/3Jr+QOlbVm1U9REH6RJfn9gVPKH2T77mgkoz1so13DxEhqUf7p+VlKCmUAHhg3mDjYqQ",
-	"0JKvcc+rQzEXoaDy4cGB/KvtLcbLcR3lly3NDiNN8aNH+1yTALFAJmi7KXrhgdzgLU01ZnY1B5YSUb0b",
-	"nNa6yOVGhQYfAfNThWqcONFgCy2ND6OYIrc99sayTAHJGYrwNAMv3cW6H8E8aHzhRzAHiBM/qiMm69Y8",
-	"QDh9+tI3bC9jVWuyJkqQaMFFC64mfS+wSRFzwo/E4hWydqr4THSaZ+5ITlWegQ5H0ncP1765EhuBtmLs",
-	"ZAqsndoEcdrweS70ikw1a9gc9EwYCpljtbEwvvqm6p+MrTq9VcEouyYkBQ1mKgPKtVHhzoLnImMjDRlI",
-	"K3h+xl6cPiubS2l0xNlyugqAEifCcUybtP5jqs5nb/YW1Lckgt/gK1vMds1Vnm8d8F7leTVo95ZC1ZBW",
-	"iT3ieb4hkqP59+DNP7fnKvmT/HmigWcdAinsoSAhaM+091BZf87mbVFc0NEsdH7SP3mK587fa4MkrWQy",
-	"wHwWRiV9H+C/GSI7eIdiQGlsIGzYVx/AqEKP4ALsGzkv7HutFiJzIgpty9efaR0vaNJfu70v+QxO+ifj",
-	"vPiMZlvLOfF0BmEN0EDtM26cjYzB1ISpBWgtnIhz8nJOXRh67J3MV04EOunHRrrIak8Mt+16Krc8VxP3",
-	"0OoTN6gayvZ4NBPnRF/1vHnO7Vjp2afqdi2PfstnYOZ85KzksZDC1nKk4bEaxqCdaYetcK5+qgz3a3uY",
-	"Z7pBPgs2FDITcvIlD3P3Cbdpe1xhrJqxS4Gex5gJt0VM3/kUKDJRPVGStfbyWx7pd9wnt8G6vmV9KdWY",
-	"rVSBHSlwIO7MHR/Sdv+LKdeQMQPW4uqhk5Tn1QJWfUGwO2IOI6v01c/L+ap9Y77PuTQJG9L+xr2JbpVJ",
-	"QocN452xBWi77QDQ0I41I98MH+HfpE+nPGGoiCHz3w8fOOYiL/S2daR7tu0Mmgqtla5LGkMUjG734T+2",
-	"bkDiz2p5JzEDbItODUxs2VETWa2MmtUEzawwtua0Xv3MsQb4785l1GIypWTSXAs5EnOeo/02RxhCXaJd",
-	"/RQ+GoFp3X+UHqqSViU4J6nYLfET0Txxg2LzTmZWxsJsyzcrzd6W98OGaXhDI+Qkr1YwYXNQ8xxIGos5",
-	"5EK6TToEIzIKAtilKpWakmMxKXwK48rZ+B5tm3Mp8SR9L0HIAjEJtpPB8+FMWloKv/OvflRAr7V/1+XU",
-	"yUw8cgyb6Y9FvmWjDPnospi3nWqthm6KM7BajIyP2ApTguLqDCm4AiG422YcUDjGaaQnQtYPn7cUnMb/",
-	"/AS0VmRxUqcT/Gd05mNfi1uwjqlxQNyBsav/oTsIOdge2v650yuODKfxyMYI8H0QEH/99f8CAAD//w==",
+	"7P0Nk9u2ki8OfxWU7j51kl2NRtK82JYrda/jl8R7EttrT5J7N/YjQSQk4QxF6BDkjBVnvvu/0A2AIAlS",
+	"pEZjO2enamtPPCIJoNFo9OuvP/UCsd6ImMWp7E0+9dhHut5EDP77SRAwCf91RaOMqf8IEkZTFk5p2pv0",
+	"xsPx+dFwdDQcXwxPJsPTyfBscP7g4aPh6L97/V7IZJDwTcpF3Jv0LlaMpIyuiViQdMWIXIlNr99jHzc8",
+	"YdJ+7wF8b3QxHE7g/9SHeNib9NS7R9ds3uv31nTbm/ze20Q07vV71wlPWe9Dv6eG+dS75HEo1c9BlMmU",
+	"Jb1+L6JblqgnJItYkIpEf+479bmbfi9hV1zCLE/H/Z7M5v9ggSLG7596y0RkG/icHf9Dv8elzJj6SiCS",
+	"Te+m/6mXikumVhlweObmQ7+XbcJ2lLq56WtKP12x4LJAbqp34PdP3ajgXamaFY0icc3C3mRBI8n6vUCE",
+	"rDfpiSydisVUBmLD1K4kiUhw2JCllEe9SS8WBGdDQhFkaxandiuRYmTDkjVPJUlXXJJgReMlM7sXsrU4",
+	"0jtyNBz1+rBPimB2lzaCxylQFchXs7w1l5LHy2nClytF2F6/JzYsoYrLcMJ/nRX6ltKb9DY0DVbqcRhM",
+	"sdBckeKDYlQq4TDtNVP1iJ4MeV+e73uc0+ces99LRKS2B/YlVDtNk5jHS7U1H0on4y37Z8ZkWjggpc1v",
+	"uxVFQsP/Tj71IjpnEci7lMM+heyqdwPnRq9R/dZKJjhTB4lZmPRfRjIeRhbmtPiJF7bv9/v75C7ukw+W",
+	"3m8MZ1vWc9eKGyMlX8bqOL9jaYonz3mexXQeKWmaJhnr90TApyld9ia9q9FgOBgejeD6+p6G+nC+ScQ8",
+	"YusSu2sBOyYb/Fk+hj1b8ESmE3K8iWi6EMl6mqsix8NjHk7UUwkjXJJYEPMUsU+R971lQhcxBUkCIl3N",
+	"jEY8BJkwxT/5pX2XT+eSu3ausG324+tMpmTOCE3JWsiUnJ8ogZjQIGWJLH4Qhc6x4gfYZx7LlMaBEorH",
+	"mufkcVWkrZmUdMnunKoypWkme5PT4bDfS3kK0vp7GhIjjfu9dLtRf6RzkaWTeUTjS80UabBqIbPtwFM4",
+	"mBsR8nghen3nhyuW4IHqnQ8eDYZGgEuW5ovrFc4ji694IoCvvwMp7l5lT3/84Wg0PjmdED0Ygc8SHhOU",
+	"+HbyMouKc8drTWsagZZFeDRbawJw0UY0nq6oXOHFn8BImh5603uTUb9n7lr8l2fVuDArcE6qN+hTPWxh",
+	"Gfi3aaj2oDzjweVDOdB2wCAQa7UV+vmYrpl3iZ3keMTgdG4SkTJNQ62sOdumr99aouaXdcKWuA8sU+JX",
+	"zVFuaMAclcAwFZBebS0aOObP8JFNxAP6VGQw9LjX72V8EIgI2Ol/jRcPz84osIbnXMFAJVFZGbd4LSi9",
+	"Z87jUO+UVV2ujhJGQ7X9nY0IvdEehePg2/0/dg9b7JqzFR595/7g/YsdvA/5dlfVrVZLPsEl2xs9zqLo",
+	"5sZho3f6DnYdA0vcqUWUfTzCC1Ukx1fDwdnDwcjhm9Z8JtQ/lNhAIgZqbjBkIOIFT9aKvqN+b0E5kHp0",
+	"4+cZdqW35UMt//B4k6Xlqz+/4U9OlWKpPuXZ1jShbMEvFRfC0bI8ceTwhKumRjRFJSVhAeMb9cp8TB/N",
+	"h/MHwcl8uDhfnCnFgaPCVdrokd7o/9Z6EAMV3ZBDKXxNKkpp/opyWYKb52GqsTNWrtv9yKI1yTbLhIaM",
+	"IO3JQiQkYRGjkhn95ThXmoS2U+HVt/jYMXCJ3MqUra1aeJS/YxWjX3CkF7jJ7smxq5LsiiU83apTD9r1",
+	"TenE3WZrhou5uzPj+q0Ze7ZG8yYq0SlLrmg0lSwQYMCdD3FiyHiNU6wZcugZMmQRv2KJHlUyFjdKDN9s",
+	"82P+C6qRRfPLPWL/pL39pKBDdhAueEeZ93+macI/FhUGEWXruKKPjvvmkZ5RqsuCA26H6SXbopXL0VJO",
+	"xLX+GIsi32dxwN5kWCd6SrJHHzf/p+rPZKtvV1j05oNZad1366idM7k2klYsQjMvFSmN1IQLW+GR9NXF",
+	"7ZbTpQWVZve5aecu8BcUbP719Xshl5qLh9Vp04TTuGgkTTk6Z8q3zId+8bv5ujY0Xe20Mu2uFebjHEaJ",
+	"fo2rmkX3e+KKJQlXSga8inoA0KhIj1/tXjgkWYko1Cbmbq1urkSxEio8OELflSPQExFFIksJzVJhBD65",
+	"ppLQuUhSkPHuRivd4eZDhfIb7rpXN4kIj1iW27XoDyt+6cFgiCJRZIlRCAMahxxFXH6dBDSuuxJdqRmz",
+	"j2lVtJ66D90o2SqULMalDCusvkNVVuOA82TaSpCXT4jSB2pfH1Vet3vEU8Il+jBh+sR8uLw3QxBEyD5w",
+	"AMGJ8pb9M+MJC3d43sCtFCn9IV0p1ZdciywKyZyRhK3FldIrErEmY+Oul8axqo0FFhKH/8l7YIP3vT65",
+	"XvFgBU9ql38omCSxSImyByYkEuKS0JTwlFzzdEXevH53Ac6puE9oHBLJ4pDwVBLrEukTkZD/e/QiYiw9",
+	"eguzk0cvErGeqMmEjqsvcOgwTTQhekUfms8Ntkzogsa05Eb7lyJR7rd7lPvtFN9EPGhw2j2nSbR9iwpZ",
+	"I0ep1WjFDQSKWk3CApGELOyTOQtoJhmuWcd/zFOSJVdIY0nAFoDFqF/1LzQW6YolRMSMULIWQE26FBND",
+	"CEKXlMeEx+T0lEiHH5ia/dTok0U+oBt+fDUGVbjWr1o2jI71p+SxR1N0lO6ci/ZasBRrBixHWCTLa24i",
+	"9ONaiuy7/XHIwndMVu+kYoyi34tFOp2zhUjYzhtKZnOl2w+zER3jKB+VIr6TvRoCh4TBJwiNlNG+LYkE",
+	"vUafJ712s1oNsi9VP6qDS9HhUlV9dlnJXcwr+LZ+LZYpo+FULIy3GggkGYjIFppFaVx921flaSlAgi6P",
+	"44KTwzUlR7kRMUa/UP4yTr/8rqQcA9LOKooKT+vV1OkungUY27p2IaeOOXSi1A/9jxO0F+DToJ2aUeHu",
+	"fsFZFBqeaTwDhZEn5H3Bb/S+p7QGcR2zkMy35H1vtaHve3h/KL6Gz5Gzx4QuE8bM32lK1jSmS5aADErp",
+	"JXOeVkorPrkQScC+UyaGc7QWauZT54D5wmp7zbK4AQWCtw2JlbetcNC/FkruKT/gmn+qLtSSaaj/9Lv+",
+	"z96k94xtIrFVt8fx+2w4PAmUhgH/pQN+6vKg4XZC9M/6N7Eo/UFTSDq+xM62ls8nVmNC6Uu33hQ4bZBM",
+	"jRJxb2fahDjELP1WouVI0W/s0uxLuOE0DaeN14qi3NliFIzp/NH5YsjMVVMkKJqxu7ahu6Ov4IjX/2oT",
+	"uqhxyZXm43EE5pz5+4c9vScYVdb+74LbBs5lo8sGfNz7edJrvOd7+Rj3XXrE11wrIWv6sTcZD4cY5jE3",
+	"p8TYNaixSqz1e3JFlUp4Nuz3MgnfGVfcXS+i7ONTSyNXyXRCA4cOlN0+woW2t5r88yv4SmHmVyK6YuFr",
+	"myamFQzn/Pcs7TyH3wbPTFAH5YQ617cJB6xZSkOaUtxoo7C5Z92c/orv/aZBIlXEj7rO1kymdL2pc64Y",
+	"4r1ywoT+vadxLFKTIfKpp67mxKGamlmQJzW05RAfA9Rwy40bLBURD7bo62d5locrLA230M3GDT26kY1H",
+	"Z/NgzE5PFo+G9MGIBb2cmV4JsP38xLBPvdGLf1rI1m44OXdHGnPUWHw1tVEHm227p6OVbVgcsjjgbvQ4",
+	"D/eV3ef4vJyqr/xun/vQ3xEGceKxLePO7iaenMwfDIcPHpycLx6Nzx6OQPjByTNiJx9JsiBh6TRhC8zw",
+	"QUcosLPHWxzwaZYo9XmVphs5OT6WKVvQWBkONB4sebrK5gOeH+ybfi+lyZKlU1du5KO75MqNwvKix2rJ",
+	"OtxTibbjS9NFItbAh5YT3zLr1P1CDKjF9oJmUXoUsngLYmyZYKr8h6IwhURLSeNwLj4Wg42np4yes/Fo",
+	"fBKeBA9GzpF8KyL2vc0R+LKrzPMSCpMPhpQ+nD8Mzh7SB6f0NM+kvuLsuldKO6Ub/kMiMiWdkjkNBjRL",
+	"VyLhf4CMhYlyx8LHR52pXR1BdmKRrtYZ/UIkcx6GLN7p0IGsVmUtBRFncUoClqR8wQOagnECiZtknqW5",
+	"fxRTysF1NiGZZOATBLuKkhVfrlhCYNmOkWpm09sjlfKuJ5nbfye5/ffCmXGdAZgw9gdrCgu2zwLCA40P",
+	"jcZH42E1N3rLaHLE4rBXyplU70yI+ZUscFaVhGd/Fqbjl4YlBim/Ui9ncYohCpOsfXoxPM8n1CkDDunk",
+	"SYC7g0U3L7NxVflUaxPE7ve1kGCF1KrmV1UGOauQWfzRQjLRWF6zRJJUkFHuv4fwD4ZsTBAHaUPeW1q+",
+	"75Fvamn4LUFxJAlMlPhoMSElifRYzWJt/Ek6YkSjCEOEdM366PU34Z/XGGpmR0gkZxIUnnoKXzh6izvu",
+	"SEogTY0bj0uCv6NLLF/t/vVOu4JydeGU/0l7s6eD8AcRs0YeNydZErpQ5Dsdk2uW2MAmRplWXKYi2ZI5",
+	"W/JY4g1mXiSj8fAxuLuwxkCtDoNOGKIMRJzyODP3nhrku9HokcNuSxGz0p1sZ1XY8y84VxGFTCql3cYq",
+	"xkNnU0ZOCcQPuJyaDXkZsjgF+7hQzKlrhZSGMQk4+eZsPloMg0eUjcOTBw9Pz78tZ26C0yph8DUamXe7",
+	"1DmVh3DqnUQU4U0QFiossV4ySLIw1wEDniuY+CSsMv5Fsp2y1Vthog87+t4zia53e7w95y6LKVQqEZ5i",
+	"hQu43dEmt4HzgMqAhpXABY+nmWS9/UXQl1vCngLhpRK8MY0aN4frhwjQCc9VJJa2oo4lVywhK4rJKRjQ",
+	"z+JQqbNY1UN4SE4Wo2AwGBSojZ+11Ved1XAak+LciAiCLElY+Ng/tKHSmVukZGhA3uFCnhtHVQ3JpMxY",
+	"eIGFd57aiZpbb+8CRh672RF/k+QdeAxuebatHyKKjqqTrWbC62etw0J2rcpc8HjJkk3CwaZ9uBjT01Hw",
+	"QKc4YhHjIpFT3KdOyjxsiLeEgttiMZDtjpjC3AQoJoZYldiwmCs5tknEgqOhuFbc/6HfKzpcIrHkccFe",
+	"B8XzJ4gPHwQB4U0iwgyqLgiPyfMswUr0Ulx6VxGFTiwE78tNv22BQVP5ROu8VojVJ1yg4xdiAfuUVjTY",
+	"EX30t38HlOjELLBPO0ut/yW34IBEt5Q8YKH2PdvfFdtb+bRn3dFpbd0RfNVbD96q4AU/pD/jqWrYr5AL",
+	"vsjXPH3+MWAs3JHx6qptTmB6ByBFnvL5aDzqPxgOyXybMvmYvIiyj+S1rrMCIIxNKuGh8+HQUX4gYjpl",
+	"eob7+iA/48Stgjke56rTL/EmEYGa0jxi5KmIU0zzqlGdfmbJEp0zv9pIg92RVsVu6hvpSoSvRPoE8Vt2",
+	"bC6XRj/lEky9IxFHW50hqou0la0uYobJOklmzMQnb15Of3797Pl32sQxW7eGGUxjkU4Nhsxe23fAqeXa",
+	"/1m+OUgp8kqk5ImdZ83OvMod9q4h2iK+uk9ZqT9SWgrAOCArjK57k575qYKc0UkBsCv1KAEt1nuwRRTm",
+	"Ur1G/+VI/8Fdb/UiKg+pjnu/BK/jfMBzWdRO2vMZkb4QWbzzYrDgF3UCdVwAFFESYaG+204ejMvivOVw",
+	"+WE/zQ+7OuUv9Nh1Z1ykbyE/uYhTwYJLoJpxzIvLni6Q0ZcM/HcexUI3K1bR4ER6WUyvKI/UJQAjvc7S",
+	"QKzZL/FlLK53O9X1ADyE7+s0IzR6xXrNU+O3XdMtWdErRlZ0s2ExC3VFxEIk+klyvhgFj+jZ+OjhfBQe",
+	"nQbDB0ePwjE7OqGn87PgPHzAHi6Itqhz1+BCjb8VGUnYhtHU8dk6uytwUdMMV1Xa47nGiCrez8WVSbol",
+	"1ysGNQuOW/iaSj39dO8l0bWIl7oEwHhF9brUdcLjpU3+L7hBnPDiO5Zc8YCRX5zNrOWl19cxC9/kyqOD",
+	"GwS5rpgwxpVpzdd0yQYpXfY+3LgpBvnfc82wkmsBx7VOY6h+AZ6OaNExM6eSTYti61DoLP66IpPjYkGc",
+	"Cpl+vrxYtljobDBfjqS6mUKlJaKbF+Yewmch01ovY4EhFENKW3Nhk0eczOmqdu6p5gM/Oo30chAgATzr",
+	"mG4E1pa6luSKb3BqLljNo8U4GLFbQ9ZAPqBLgqFDgVEpo1jPWMJTdrLDmyrWTSVLyuvKO2TiUqfbuiZn",
+	"aXf1cOcEIddEvmlIUyqHeItJSx1yjDopa5VtasCsOXyW2de1A3vT3EvIesSZe6b/kkz/wbdZVXW5yb3i",
+	"+HTyREXts/F83KNK138dviCiqDFu6WRCVeKUO7PfyoHM4sfahDzcsGUep7QGdq8Y0IAVmbrcRlW1yauy",
+	"opJ4YJMekyBiNLGBvAl58+Ti6Y+k1kVAPr33wS+9700I3sKOQmqrifdxP3wti9kzbvkmkysW/mq4s0PY",
+	"xVuRf9PvdTaNxGXBBhKX+jNxyBIfmmFTtY1epePczr9VTvlOdFrtVJoonJZbztv1ZQKm4sjme1oa9q4c",
+	"JTf3BxVLA/RQFpT0xiR3mmTffUNgvlTdkvjdsABTa9sk8N7kRGXptUguj8D1wYE4nXQQszKP6uGbtJlm",
+	"/czcj94qfvKV0uyDs77qzVWd0qfeRiRpb/Jw+HComMl53RtacEM81cXQIoEvYEGHCMu+Qpq8AQ8aMadI",
+	"74KHYHqaYEdPfncm+sExrXI/XGnjghVbU232cDUDyNHYqMtQLVzrZRvnTw5JPxmu0PhqKVvLjt/CLflk",
+	"GEJZjktl9IK6ZOzc3/GxD5ZvdDVjzkg0Sei2gPnnfFSmINzK3yxQqvphtlY2MkMdbK+TrHhiZwj4jrf7",
+	"foPbbHB51w4Ybr4/zn/p4/yhxBmei8bSvEgKVqWqJpme3FyIiNFY3SNl/vPYSrV8kZcaFRQkzyd2XYn9",
+	"3cqE0kl9SmdLVyZ85IolaSu8iTx/dkiaYJOqbsZJIbRxBRGNCeGSvO+NHgzGA2V9xOLaRUKyg62oiYpq",
+	"fCU6lyxOSSrM28NCNCaBBe2CoTjs2DahA4I7DYnuxzm2+fGwGw0rOfLW4388Gh7jqr150l/ndu1pACK7",
+	"+ljecSu3bvSBqTtswTDQkxj7C9fyTDOLx9XRHV4GS+ogeTX+P6XSdCDXNMDox2hXmEJ7/D9r2LoUS83D",
+	"DJ85eO5/Qe9qLi01oMGa6zRQA2hxdL4YsqNT9f8e0dOTo1M6DM7pfBQMQ7B4RcKmbveBYaV7kI28mFl+",
+	"aDmlQk+Zmm4DMqARgxggpFrTLIbYok5pxqU8DE8Ww2DEjobzR/TolJ49PHq4eMiORuE4OJmf0rPF+bCq",
+	"h2TrNU0U4c3RtBM7dic+IXpV/Z4aGx4tEsQ9H7KUuvAVnI275I6vesNQMcrLkm/pjykWFXuSwj9jFXFX",
+	"ay8nQr3rprC+z18XXZzmIZxBf9UNK7FtVZ3X02chT8vb61GpPU9HIisqCjS80ioUzVKxVsKq1/rObZ8V",
+	"7N6RjcGy8mutYfX8sD0arGdaCIrvbS4bWVea59H5AOrh4qmFre9tKBZR1d6YFSp8h5T70AlKsHSNbhIe",
+	"B3wDVngF5bggUlNq9reQPLDUPOTAHPVGw+H/D0hBw4jHACwFST70o1kvklUKetmb9E6Ga2McW9yGTSKs",
+	"wUkhzUNnLszZClY3LAGnFWbgyRa56dcARCklZbHAeQ77vQ2LLay0yVmCXIiG7kdAnaQlg5ioiH4F+xxY",
+	"iuYAUJC8Pxpip8IAci1Gw7Zl4mYV6uM0iix7e8ZJ8BhV3vxgVwXkMr8nWRyr3ztIqX7vmvJU36qlTC9B",
+	"L4lYEOAuNJew4C8WKaD8uYoDsIvmRMsoTom6M4ETg4mUC7GdrssdZ9XTCbHziXOaITYFiz8UjlvhXDT1",
+	"4Op/ugXv2GtV0cqTWHsv9e+l/r3Uv5f6fwmpj2qxmvt9xXGdRXTequJ4NArO2DB8hAzbnjTlJeOAJ5+3",
+	"xPkdo4lpM1nKt4Y7RgcwCqm2TQV4H2mQ1iDfNV04OBVZybkxHh/Bw2ASiGQzKTlwyDeI6v6tn6Cw8NEo",
+	"T9BxyCWnwfjXP4JxdDVf9pwJPFfTbMCdr4DJv0tpxG6FJb+ipl11OIE2C88v6BJP+zV53zs9ORrS0Xwc",
+	"nISFQIRUA+9b4XfA+eTwJE4F35sEGl9BHJFY2M4ap7sHwrac/4SP/IilFaWkwsw45X08b8SHhZXNL1Fz",
+	"n0kewT0ydGFivU28ToZDnExCU7bcHiYBJGRXpqZCX1dwdK7pFZNN+sbnUnu7yhRNnJ3mxI51fyEF30z/",
+	"gCkB/0ob/MEhkS/kvMfsgez3WsjhcE86HVcgfEP5Qw3529BqB01KydIwkfrygXs2uDs2+GDIjyZBJQ8l",
+	"ogCqfbrSGyV+oslyt84zF+FWWTFn49Pxo+EZIgIoPSJSryckXdGYnJKf+ffkm9PRo9OT4Sk+820f9gY6",
+	"10OFuoiZBV5a0y3UHk6UMQRNi65zfSVvSMRjsqFJKvuE0WBFqKmKFAtQabDS0qhSqRBTmFSr6suvf125",
+	"SnZSSH5IWZySCyHIT3qxNQrZhRA/03ir0yB2dEoSgqxpvDULkZiWATgENAyVogXgAtAGUMPXIgIdUfYv",
+	"YJBl2HUKajzDHAGXejBwTVIITRhYwwB4wcLSZqoJTc2E9tKRv5ZV5fgYTh6L2kK1QeRtvsSarfwlNlG3",
+	"HWUolMwZTRT7wkQBOwKz7TR0xBM3ejch38PT/bxPDQIeGnxAvRmZM/xeUGwHnVWeFDRywUYKU6ynoylf",
+	"bll4ziVxCtgnJE22tlI6t+FEwqZZoTR6L3tu95C3L87+Jeb3GHVfUlfTwAdA/923b+ncaK/thGC/z+tE",
+	"xMs+3DEJuxKXLASZNWeRiJeAD2PaICKYzAHP9N3M7lZnW2abDTSk/ZmFnELibxN9QfLQDYAKKFY9/ocU",
+	"KNudv61ZsmRHEFP4j38UoY+zfMDpWo04hZntQct9Z5JrCGcutey0CBCCXOC0aujmq5NbCscxuBSjwfgc",
+	"fINFWFdT7Cb/GWFUJX/nagz9953v/yii0GOhWAf4PGH0UhLJl/ERj2vq8H5j85UQl0X/IsbfTsddQW/4",
+	"FUMvVETRhRRRmbZ5F54ztB8PTwvi5mR00+8tRLKGDylGCGmiqLVksQ5+gf8K5BqqfUeRWGrnqk4a1O0E",
+	"fTEu3YwZKwuK2WASup/khdkdghjFCmlF42ILU4TIdLagLmvqdivqPA1PCPeeHT4bO3zIN8JTYpFPIE0y",
+	"5myavv8LAqdIDamf6F2vJAumT8cvfpXf/9fLVSKDp6vov17+/Ot/zM/ku/8nN2L+QDxzOeKikvKNW5sj",
+	"AoYZjjRdy97k5GEuRsfDU+dDHscYu9Kp4wgZO9DEH0B4O+zCwDf93kqn4k0+9Z4sPZ7Vd+ivJtC1Lu/s",
+	"TRS7ERvuRRM0R7j/m8yz7K816HLMrplMlarNyM9P/u/03cWTn56/ev7u3aDn9EwcupVIax7zdbZGd3q1",
+	"LAgg46pTvlB2MQDLSTSyNlQp8PSSycJQvR+eX/TJm1/U/3ty8fTHPnn2/KfnF88LpW/VwiFt+z7jS73H",
+	"JYL9+ORofHZukKevVyJiZMEjRr55++IpeXR2Mvy2OA25ouqN7yanD549/6/NPx7++P07+h/HFy/Xv/3H",
+	"2X8+Zdl/sbeX67NXP2/+87f//uFk9S578ct3k7azlBshuWnXW5zqE8jUtTnBapLFmdE0pcFqzeL0Mfyq",
+	"Hv/uPbIddCIYjuDkDk+HZ/99lJyOB+Ec4zgNM3t+QZfVuej72ZDNVEjkzoo5DS4JleTl4uhndcqLM33f",
+	"Ox0fmeTonVOAhgZvraDyMZBlXz0hRN4HdlIMjWyu60YKUynW0lmZy+P0/LTnZeOfeHxZncQsYdF373sx",
+	"+5i+783I9YqBAZMwMOzX6gyyOE14mamx9anV+P43mP/fnQ3V38fnYrGQzPzzhD0m7ig7qPaTCKifkd6o",
+	"A6YJFbNru3vFmTVpoU3jvmVpsn1i8pv84gnbK+gaH5Ebq4UZjDzjuBtxIVIaaWCvSq1ttp6zRC1SU92G",
+	"YeiSx8viOOPhjpF+++23J1m6YnGKqCFeFoQvMLWcTJYOJromdtDtNwSU8pz7EAx1kNncIOYhOn0f/Ih4",
+	"KYBXcEJm40ePyBF530uRFYszMT863QTevzfYOOo/iUbNISKGnwKWpEcagk3927irzESgrQD4uPC0aTbZ",
+	"wZ2Ao5zQNTN9OJ8EAZPy5bPq6l+GhlUpPFPDrRY/QllSmNC1yg1+HvbcElK80p2Li378icXLdNWbjM9O",
+	"+uoiM/8e9T1b9QTy+d4AcFF5vr/B1SpIKErXRkqT1D87nR7YNEMWq3v1d/sVutkkApodmSy5hMlsDXXg",
+	"l3zT6/eUAFYPzgW8YPP6PpQX1O99PFqKI+8qhecMv46jrYsJuNWuUfV0Zclu+hys/J+ZUpjdpYtdB6NG",
+	"lvymrpVJCaEQBQtMSMSsT7CtCqLLPCbDifHlMvyTemhAZm+f//ry3cvXryZPX//888uLo5fPZoRGUpAr",
+	"lvCFkh5WYTIQj9ibgqYaU7G48NPxpGXlj5cmi7QkLDY0TVmiHv3//z48evTh06g/enjzzUT9gx4tnhy9",
+	"+PDp4c03R+6/T2++/XRyU/jTaHzz7f/+t56Xo+XrhV+smeOmLnOe4m2qb1ZD9sqF6luVNTQa71urQo68",
+	"d+9TbFHimalpjBSyBY8x90QsFoQp+8ymvMCGZZKplfQNaKdUSpVnF7UB5FuL7pRSWMrO0u9+D1suPdEl",
+	"aT5io8vKCDzTY4ovtG9MSVxgQsXW9jEdfFB6oZ48/HnDEili+PP1SqwJJRu+YRGPGcA+D8jf2SZ1veVa",
+	"g6JKiFO+ZmHfxjk2iRCLkrJZKagDSuFdlJPKNprSy64Vu+c+tsR3dY8qj6jdPiaX3lUU57qzrK556nmP",
+	"LN/UR8PxqXfuyHTPXr3zXxTPXr1Dhd7sNj4PfEnjLQloWY3Y3ebTc7m4YGmHvAPz5f1Xpn0gnnvCTTjT",
+	"m8QlMUvfa3nls1hYX6ONhU82Kxn6c40z+yw6hp7tr5x5bOYZwrvyKzab6I5JCGtUWgZedzyVBHumQxMy",
+	"9U8j1XW4bIY/zwZESSGT9JeiEUPTknWsbCvsZ6YEEkZAeVxj6tmZ1uyfqR6sqDr5i+1VFtPafQ+qQUx9",
+	"X7J9wRW7cLOeA2iMONxHZYvmKjs4Wyr9xYqLcbu1ew6f41SsZ/WGWe84jDSlkViCDbdtnNfdHkUzWyfq",
+	"4SG1sTRzOaejEcWZ53U6TQS1oZQdMi1LpE+Z+A1cD6AGqCtRZFJZvoyAb7Wf8/fsJx5fzsraa93kcLAa",
+	"Up57b8FnAMcQVmeoNmVChCJcyED9giRsFlqWNaamTHkUaRcOWL7rTbolEZet9bVQT6KjvvYs2b7NPLv9",
+	"q5J4NGUgFhKWZkmslQ+ZRamTHNJNqwyT7TTJ4q6zfO629m6WAXCsuCROImb5oruq2Xu3gfgObx1nUfgz",
+	"egz8Wi4AeZgzjvDtuXiSLH2stxivIEJjEW/XioW1H6I4Z2gQ6ZsyFIpN9Tt+qvawCMue/vFDHw+/EBqG",
+	"0mNziCuWgMdaLwFD0wazXi217fYvYJSOm4/NXZulKDadLRLN6cd89/JT5+63uJTB6C5a9Ghka6gK2xxS",
+	"KRybLFU/JyJbrjTdLVKPzpEDUQxyDkf5kjf1y2c1ivJgMHDuDB4+JjFjoSSzSx6Hs1aaaGnePNxxRl8u",
+	"fjaht1J5pk4pVGKDF337Wg6vKLhWNHNJ1BYl5GjM/n0G/6segb4betdMMMpxGRT99N+YpsXGyf/trnCB",
+	"12AzCujOxb8SMashwMnw1Drv86X7F73vJNXw7Wa6pktWwzVPYgLdKgwl8R8GXhD2Afz72sKUGaSMIkzS",
+	"Y3tH8bRv2qKg3vE3kFlGc1EieM1o+ZpYroJkwEUBFP24WVOE6dWpDmej8W4p8lIdeL8pncs6kApdNEX1",
+	"/PTA8u7vPA6bjOIa4UZzfjMXtZIAj60JRolBalb7MjP/OL74f2+el+REjhDn2wyoyKtxMH6jX/2zmjnw",
+	"p0Vj+dNpPPgnGEF/WhBpRQ/7r+Pf6dEfw6NHRx/+408d+P5T6iKSP/Fi+hP8V3+id//Pa4yjf+t3U/5E",
+	"Zfr8qsZueCFQPbxCYZUwukYzb8bDmWEQCIQnLGBcXSLw7IC8xNJagAAmM/C/zm7l0S0fejXvI5j40ctn",
+	"n9m1C60QmzUE2MHSqbH9Me9eP4AZ1mgHRnedTXInHw/Lfg7HQQ9rIWvsWFDxZ7gujL+hhwM9GUshQvAL",
+	"xqLGkWFLxTvqCva99qoC9Jr0iPzUFBBwiSnq2uQsynMaRYWZnw39M4ZQc1kka+/7cDgc7vTG/8RljUB+",
+	"AuaZDhlwqa6diIUTX3fJfo4/JvvEbWjax5R5K/PUDEpM6mlt5GVYNZuDsuzPPK5PSPiN8pRkG5IKMiZS",
+	"e5sd5adPWCQZORueTDBJfSuyBK5dCJVJ5Mh5xqOQCNBE1n2r6JrsV93YakCGeINrqvTztmrXtGR7Dmsd",
+	"3ah9/cxjq4G1DNP4M31+Fr4YzSyLIck1imYTbA6KDZUkuYbQdkr0zywckJlINisamycvGdsoZiruv/1g",
+	"zZmEzFO/4ee+ak6q+zccvsOZtf0NmkWtZXYnUuWJZOcYg3cvft0eiqu7nrv9xqGVrteQKuNJObnkm6rE",
+	"9J6LEvdg8o2ff4Y7z8BrrVCghV6d188mYqmruGikJPhypQ0M1I2UKAAvEj2SbEOV3hSiaBULdQ32lXCZ",
+	"81CdDKXFaHJKEJtUKlHDY1IKZBnTQNc3obQB8RSIJATT2g11D8hv7uXiVJ3lCYSYl08WifiDxdaLziU5",
+	"HT4iM/zzrNkDUSeUDB2PNCFreOR0+Oh8N5O84XG8wxm5gUesYtHWe4OvdXXfvIlo/CN0t/P5yWa2+90M",
+	"1X/17wnk929xstcrrqO96JFQJEcz3RYZfnM6GqN35JpLVjKssaUewod4V2Xb79UFP8cPW1Dd031qdRd+",
+	"/9x7fmDh8gZhtpuMOu3HVFTHapVrlDr/+e71K6JhujGn9PzRcPStPmQ88Zmsx/ix40Lzypod0gDgjcfC",
+	"l6QHN++LRKw92lukZm/wvjBY4PqQKbGNolxXMvlm9ubt64vnTy+eP5s+f/Xry7evX/38/NXFu9m31qGE",
+	"6iCsnUuvZOuTWSxiNgO1yXr7RcweozDxNsic5RxeEldxiHYDHp6/SaK4ue9OW9rSS2jPxMKqIbRLRmlq",
+	"HgE5G9MEdjHaW7aJaF32JBiQsAMRTUEFtGlP2JU19WRRng6HzWlG9aekq9pnGhI0a0B1ukOp7dDd6z1O",
+	"R6FGaWQMkK7TtR6RO5r3xXazg9QNppOnH8nno7hur7G607nrurpDzj6l3GPu/cToFXNjWTxWwiZgfZLF",
+	"4jouSZQGJSLBEToqEW8hAvksb1JQMbxsWGQ2cQKVEltfFxzdJhHCYi4S+D/mZD6ofxkNTyzIzAEdnKm7",
+	"T/3ucSjlTRRq154lsdeDkr/a3hwzdmxrV4oVpsXc8GFr54ndKXin4ErZ6Ukxs/UfijyZvTbFzWZdlkWQ",
+	"teb3EfM1k81xsneIHxExor05DWLfBRj/DDKoAAm+uvv5Oy6t6eHXEoks3bkLUG/mU6M17OpnoDqCZHpr",
+	"iX6DVCqru8+0IWY1TsxgxXYwHNBWeCpJSpd9TD5na8miK7SV0furDVxtRnRIvzGtgLtlM+nF1WYH7bdA",
+	"HYLba5EWQbhzitHu1b6zgF4tEs7WmKT/92zOkpilTGJXCWJQwYjcxin9iGkURcAHbD/RJ5sok2TmKOwz",
+	"0OpnvBwbL8GL9RO2hBBmTL5h2bc11LDwZB0NqHeQhfAk9VvuOjlBl1LaBFgqTfaC2tBKHn2eb+1JgZAs",
+	"dXSMAeC/gKsHnuXLVUpmSg7N7EfgipKfLzn/HY99aTKlkCcayE6dRsrLicC2zLgE6uHbPhjTO+uQpuxI",
+	"fdwbFXuX1ofW4bxCpU2fyEu+QXc8DS511ihA8+YltFC9Q9YZVtgGLIkf5+aoMlrb5lghjm9del0LKYtQ",
+	"ma1VHnNUH2Ma4IQUaxgjRkOJhV2MqD8q1U7uGVpytaOyerRbPzK4g803nQksF+ltwBbv/pJDQD3TlNmf",
+	"D68eyRPxumSb1+S978z1gVk1Ew5mVZyEBzznMxHwFXy6tpoAcWPyfKlqHUFtQiD8TzOxfkHw7F01b1hL",
+	"Wi++HrQUX4jVvYf40rpGjQBTV5DJ4FFqAu2gHuRKQat9beUA/o36BBKqRZhtMSErcU0iES+VwLmmPNXp",
+	"ZwhtFYuSy6uv7hEQZ7PzYTkB/2RYZ2SqD+9Kvzi7+WYt/5R/rmtyUDTSQ/OJ0mksJcZ0kTru+jRBz1S5",
+	"EbHEJqXf09DpbRgg3gBA4ThwQRuEPkKoIGWB49wNQDMP0e2qwYw+9f4tYYvepPe/jp3ej+ad43xEg6ik",
+	"JpWvx/cy/iqP8zdu+t5yf0RO1DVxMLXHZIbtOGfgR5a69k8vadBDlAVsArkfBbyu551keOq8pZU2C8en",
+	"ezCYOTV+5/lH7gAy3vR1fnPr9yEvu9yNVX0GonO7X4fHnPd4PM0k2/ney/gXyZzXbOhg55tvzJPO2+UW",
+	"rLu+4e9BexA+nJlJzAC6jMH2EBopJXw7IDOkz2ySW0QYmcskg3DtzFJiNgFkSKdKLm9ric8AMIvIopDM",
+	"GdHVDEqyR0IyIsWaAWzogMyKPKE+HBcy0om4Vjo4WhEDZTEU6Akzgd+UGMYfXTBSjC9gQu+AzLDpsvt2",
+	"ei0cT4nUk16bWDfU2uJbGEgyChCQS3sqYBL6v/XAMn8bVjiwQeUJhJ0Z+4PpULjUxIV4LPxcjOh66ait",
+	"MktJSNAZ1AWbNP4kVNeYAGkeoB2QWcivWLKEJ92acZuZo2QPNQiHUCOirFSbeHjT7z2nSbR9ywLGN/tK",
+	"K6Y+MU3ybzRLF2fAwx6Twjw0RVyLWBHEWsUQHNxkiKLq2MvFnYFEIUZDEjEpNejuGZEGXGQpMO9Pj2lH",
+	"MQkOOUoNsjMaozMALjl6YrM/Hawl56c6Uuinjx34kxtdPDLnYYgSdo9tXLjvN0to8+TBr1sLYFuFr1VX",
+	"MFaAzrM05/ANSxRXqw1VciJLp2IxlYHYKIEYizKWRx74jyKW6LfdhE0UA84VD3lEeb0HmOg2Z4M8gYxD",
+	"Pe8lSx35oevIoFoeFASUj7b6+nrF4A+5SIek0BSO5Q8iZnvu41K/2riF6vuHPX1q2JIYUsq0iNVlsNIO",
+	"KluV4UghMkPsjKn5cWZSaDWmhogNJg3URwB9XsZKm6bRnjTi+vWWCqYZ7aAUe2clzbViTIAjJcoOQZkS",
+	"ULi/pUmSisSSZHHICilVhIdADvDEPP8YMBaivrMHTcCVMmXORxppUhjy4IJA5345t7oSzI7TVp8uFw4d",
+	"8jdfQzxRJHDwNylyy8+A+vZKpJBwsjeFEDxuGot0SvMPNVKpPPKBCWVA7Kw41OCq2vcGgz9WHLQWIeJU",
+	"H0FEIBb4nn5cKWqQEVy6jSyQXtM9hA/B9F6J9IXI4n3pqwi7MO83ktUMdGi+s04AqGLKQ9E2DI0lmMBU",
+	"0JRpz5VK827jKgttnw52tOxV6OC8KBGrLrqQzLe2KoF8M3t+QZczK72DLEngDo3Zt7buK88H9H7M6q0l",
+	"1jJof02cBc/cuP0g9iR33nthF8nLjScORnVo6ODr3wC8VGqGcItlFrsStFiurwnDYVZdaW/gbWZAAjC2",
+	"yp0P+kQKDL+iI9umzon1hiZMJ9vNnvxy8eP04vXfn7/Swbqnb395NnX/Cp7Pos79uNgwQet0uappDOhr",
+	"kVwOyGsdPgoSFrI45RRLU6vdG3hMTNsv8o3ie9kncywP+vZwan4Bbnw/PslKn2hkEV9zhxunQefO16t4",
+	"8gdhr1cCd6+v1WZHTZT68mch6lNF2v/2229HZZDFpg0oYzLelFo17LkJIksDsWbTtoR8jc9rejo7Ue3v",
+	"0GJLy30mDibnsM5a3waRoCELyZal9rpAlGCrr6Aahw6QFDBDlA1hjlYgYnPnoPdCPnYrGYy5jb+lWM1T",
+	"JCt6vPDxNd2qWaj/UW9BTtqcKQnkvK/fy42RiTNtrDcvIJjF7Fr9z8xX2jR7DBLMmEPYaQAS9kKdMIzN",
+	"WXNyrFi0OaSoqPYc2FtkeLsJ7Oa0+q4HB79awTGmpqVhGW1moSVvSi/ZwBnYQQQFYoTYTBIMvY26D9Ti",
+	"dT5kcdwfEhqnEtMhAMLUNU/wQsldBqnAnzncH6muCto4YxRbfXgwdmIDiaifq8lj8LcG2R3p6/c+Hokk",
+	"VCz2sExjL+4optcvykCc4MNhdG0D5Sux6TWkUh7JS745Ehuk+pGpMdARKTun8U2xG0sl42AuWZxOSMyu",
+	"yjHumhhpN5qc6+bmHmS9o9FofIIpRI9xfONJroWNrR1mdNPvrWlNmBVZDepnUraWu87MW/W4uh5MX40k",
+	"oVt3sNObfg+3l0bR6wV0J2j6IB6Td4HYMOgqU50hpgHZbECY72NCzd6IGG5iO4GzG7cpQHnJb0v4HYgr",
+	"D5StJBrtAtN2Bn1wA+11/8ECX/4yZFTZQ4rahE1d7rgBml44VtNGnNwUmx80nX6HCncoAh5hTNeEHX/X",
+	"MC+GbMikfTeXy5FehcXkadTC0gEJ83TFgsuOQvc37TGlRM8F7vINSwBXLu/eb7FhKG5aVdpSK/NLgqTo",
+	"LbYZcZEaDAQaDtyaC+CeYKG+Yxq4YDS86fccr5IH9tuzZhpFzrqVBQJJ86DPWCpY5vVVB5TS/EvSKPDW",
+	"V5vqTgQKWWSSRhZJy1Re6aUUmdR1zzcxoDoS6H/3yFyvJ56ILJU8xJOKgsiqnFqvsZIpJ9hjB6B5PFS/",
+	"A/aO+b31LkPE21HJ6zb5vE7Av9V6xMJlMpjdFvYbhJAnzfJ3KJzs9XsIff3BmW8pTaN+Uo/UpDi0qp4C",
+	"mzTcP3ge0Csrs8WCBwwMcRfhGKfpMERa9qtVmbFnoLtrWULdFvnGeUrWisUkPLaoeE7bSgvFDB/N6xzA",
+	"gDczRscCzHHWmgOeYkXfazOBJoKrOwgDT0pKzrdtxRDUy9h4VzFgNSDPHXJjQYEJbpnyxIVGuYADW2Ij",
+	"q57sxUJjuC/82MkYHwWBoWQR+1ja+foYnRF4eZCOS6covKG9fBMjKb0HO+5VDqEiWnHsCZmBsAptlSj2",
+	"6v+bNHrCtonRPemO+LldCvg1tmiQ9aj/ykrNS/kNajc2ayju7V47OhqVdQBzN5V4V98Rdv/LssQK8sLx",
+	"1VtgNAl9HTvr3qE4OAlmHfSH5x9pkEJFO+zzLJ+Qdh7mh95nnNUlFvJwNrHRXAdby4XaIwGNyZwZ803D",
+	"+qLRqHvmOnLUI+nrr+tuplSdKfObI/WQGAAKOEFcGF7XDcPTN7BD8mD36atrAEDFGhcAs86lpwtyVode",
+	"9iWByTz5n90pc7rjgnwC6iG2m259rRXuszX9+BJfsqWG5t8eQdLdwt+tfAisnB84UDoJoyF2n8vVIJO9",
+	"p/6eyZVTfpR3MzEwbNOFQfug4ZoDDk8braRSCtp9yUrJlbUlTrqUC8SFBuWw1VgmEW3iiBjzpSJ/8/C7",
+	"xhO6G8yk+7ocE7u9d0HrT9ZcrjgYcqyFiZPAMygaLDf1t4aV4B3uiydxRTVRLAifql4Sh3aa7ej8cHgv",
+	"2m8GjVR7NVkcFvHevph7TWbzUKwpj9u62LpeQnfpgMvF5sNdMvNrcs3Ve8leGo+IBIVY68FKAc6Ra9fg",
+	"dN/fWZYT7WzYkmonbbxW9XqlbRHaQUCA3Y+BB7+o0MmEcRZFFoNOE/szCw81BQwOolRoPAOdpQQ9jAO+",
+	"9STPaiQGBgIQz9FmzmHGTmtnfDehOvzCIqO7zuHjsJyRZyKeaUxzE6us8i8SOIp8hsonR6kBQn+nCH1T",
+	"u7n6HJbE3xfy0XcRO10v33rlBCV3N9HzE0p0vWALRQVWm5z13RNKE6bRPcECciBsMSN5gZuP2zbJE5Sr",
+	"5k8/x1spGcg5LGq1pHFBXBBWgfWVQjKLsysBafcxmf37jOiZsTgk0I5aasfLtuo6+t3BaLtm86N/Lziv",
+	"OhWxlYybwx863S7bW+5ZMlQVOeDx0mJzWxVbbruL/cqs1zs+SYoCcxZ56PkTYD5csq10PIQF9HMJ/nQw",
+	"7FoxXAkQwnkEPopFQsWNumbz41pePBk9+JK8eHaj2cd/UPGnwx7Sr/lonjba4E8djqGY5qoJo6iRF4FA",
+	"dM7gjBRNdV0xZjAboBhLX66gqBp/N/d0mf2uYsvchbneZDW/c8z49lfTS3s7TwgtplqqpUJswrjVdZBO",
+	"MRpq0ehfd6713KYgy0RkG4z7QeDTILNTvvZl1MDf6+feFTSxXwWvxH2dM8L+mdGocjaAFbDIcdcx+dRD",
+	"NSVhC8znksdrRGhLGDRqF8l2qjTe3umD0UifCnc146FPo+p+GpDGvpsqN+241ME/XvYH1wSSuhK6eHkc",
+	"4PpFrvIAnummJTnj2WLJeMGXGTo/0Qui2a+vGQ7QV0XZsghEsrlzJ7i6AeE4NSxox7l7TGikDVEXz2JP",
+	"98lBJE4cizR3Xted2R2H0sF/ovkHcxCH8dk5+Tv/HuLDpe4Fn3rQLsxB++955wldDZXcfqebOnYUj++c",
+	"XpBKuFH7wQFB+xXgb5TI2PbR9AoiRiGr0HYPaVDBpxsv2txr23fEAfP6myTF9+owkJst85u+B+xrjxl4",
+	"2xgaDJGdU2Cx+tnjFYBtKHUCKPQiQnMp3wigfVH/LoxpQTH72G7I5ySDv2NxO5jRRrIkLA5ZwkJ1QPmC",
+	"SWUTzbcWXaZdtoHtagnNjgoS82RcSyqUoDd9QJ8L+VJHUD3doZOUL2iQ9olc0fHZ+QTu3PNTsmIfSciX",
+	"kN8B5NR9DKD9RsKWNAmhUtrA/dAloMVTXcSe0qUSmwYxBg1T2x11YqrQ8HWlE4CQsntWVpL05E4XZydB",
+	"SEcPg/Gc0mEwPDk7nc/PFo/oCQvm7IyFozGdn4YP2Wg0pw8fnATjxWg0Oh+Nh+P5o9OzosB7MGrBaga+",
+	"rzWP6xeK878aDYaD4dGoDXMjGtt04cXR/pFFa4MJC5U0KK6kMfutSW/Q0NypAeYY4gxtdDObtnz4Kwz5",
+	"li1YwuKgMyP6xOv3agr7hfdf54lweQ/azSbi2GkAOcmg+uiiEfUY3gNFadoUSb0o5JCZ5qGl0TAFXV14",
+	"hwi2tvWBj276DpT+F8X69zS8PKwacdKQdAQN28vdKLgkmWQhdt1Dj3Vd93Z98RG4e9R2IpbeHYTkSjEL",
+	"h+8+1J8OCQB3nQ7HRd42Fnbd5gGUtAg0eb2Q8MnWCW44/eQ6JMlhk/3FrlyyBhZ+vXA4s497qZOjdR4f",
+	"Aq2o4bNKoYRlzeb0MESt9htBgOdQSDbsfsD1Du5ICq9PjtdEwPzGxySLDWoOkCMW+T7pH5z+BLr5bzGJ",
+	"/qRTEv3oIBlq3ZPSzsqnxc1A14yb716/0FSkMbMsZ8yOCQKlA2FLzVKRmYu0nHjuD/FhUkGfYO68YmAE",
+	"DSq1oYJfd2VO+wJjTleElnlctUOMa1OwGiMH1vdc6L2mIwp9UnA/w/Vc6DpZl7bVEMYs8YpuRQlBYb0L",
+	"flYoJfLuLWYXGqLeyol+3lhwYeNtTlKjh1u61gMU0tu7pfuPv1y6/+nnSfc/eDr/g9tlzh86Rf4cMgB3",
+	"6KslA1/3Bm7MBjhErrp//NvmnZ/8hfLOz6qqXq9/66zqBhG2n/NeqTgmpafqvp9voZRCyXLMAbB+Uyva",
+	"HCe9cZSCf/Xlszwd/vM66l9r3C01ituuXQlnhCc8qCceglS3dcWfNbjin6qVkBn+PLtb/ztm+h4gynY7",
+	"D/wXcrLLbF5LfpnNS2jAw2E2ouP5SXDqMxUPb/x2CwHkmP9u1sdXFACoxTN/YkTuBIRP7qZVd771tymB",
+	"4/ivyiIGMcxDnz/n2at3INGUIcX/mbE+oj2AG0dJ54QEVLIBgfalBVRJ7V5bRNlHwuIQ1isbFevB5UM5",
+	"0L8OAmji1qjLm4nHXqzykbKzzk/U5ZTQABH2Nf69xdPn4a00/c+NS5AwGr6Oo+3uPMUzEPSArNqcqOhi",
+	"gIYMjGaprEZmExd1aVzEMd78GRfxwCyiiMFb1zjUXU4AAS4HX7YPx8Nws/kdFRd0ACjzO06TralGQsd6",
+	"iD5j3rU+eAgxF5sc0xQzJinHPByGOKvQstVIeAPm9M2s2MvR182i2Yb4GERZaE2nFpnTz80b1bTp59i/",
+	"11SPYmZMnjpndsFiiyxZOmgjCzVdC+W37ZLfQajrOGbp0DdkxXc470rZvxzK+gjeC5FgC3EeI99j37Zo",
+	"W4lrnIwG4/+4HEqI3LVwm5oZnBSSu9pt4k/4fHULf9KNfdBBbzJ0JPYKqiS816VFXZhe/26nIaiHmG9J",
+	"wpVWTjYJFwkUg6IHXbHzFWfX36Gfkl+xcuZiIsIjljWbPTViZO/EOXVg8x74vsR+WeiRXyiW5rFtHcW2",
+	"ug9octXB+2u7f+9wACuRGIuQTQPoRrsnE56UW780N9Iulr720TCeQkJAo2VS9/eWtqxPDyrJUJiCOvpa",
+	"uQG2s+QFsa4h1x8TyRg5Nj6S4088vDl2VCLHxDGBfaUacaiVWNMlG6R02ftwU895e5szo4eGpl2k8xv9",
+	"QvVkY+CxSAkeAjHyWKhN/C/I2o3tzN2yMg3J+YbHnnm8SRgWPrhXAnebb5kOXXDF2nYuFsLMdtziEMyg",
+	"aUGQE+wqgMptwkAtlSSCNqA8hRKHlHA5qFzLVQes77i7x3vfU21TEfK8mF0IGAkLRBzwiE1txKZegcsh",
+	"HWb2vVmOhWO/sKsGpUGF262tdWT2RxhDAu91OynRWBWiv9RA4GpuIjzLQutEh7OCrvVWUt1qxtdaizbu",
+	"ybjsLan0yFUHCvwjhcbFNx9ubi9GHt0dZFQNE/juB4MgoUMYNRep29Pz4Hep01t0x2368EuhS7W3gZRM",
+	"uFpP4QraW+fM5lmcZkfj08HwtJvKOfbWDRYM737BgVC0eqy+6pe6BY2rxDf5leg3AveG2NJ31n5Fz129",
+	"LROnKJq8tRDjOsSlmJsvY5Eo+1QKEyfNA9RoiYKsmVNfEOzed9Ngy7WumNzly7Eb99hs160lQHluh3Pt",
+	"fFWT/epdODU88tdz6XRA+mnnvDFfB5sq4jKdEB5CVxfHrJAk5BIyi5VQ0Uhi8LTpDlTWiBwTO69R/OAp",
+	"gS0KukbTHLMF8keaM2gq2YO7MoK7qau3H8+7uoqyOujtKhverYrpT7va2EFp16TW9ia9Nd38jt/+QOMK",
+	"7t7/NMdfexSCkiPw1tUgpsm3peNp6dSmjK5LtR+tK9ab3Ic77qqWrsCW11M1m/Lr8vk1HqXP7gOsmc3t",
+	"fIL4qU48sNsf13L7q5xZcbzVHKSdbjj0uFWPWDdPXOsTVfLUtaY0FNSrUSaEAjZ/1SkXC+y6tWU2a3PD",
+	"YxJAatYlY5t2E20j4r+8L+5lvMnSLievi4Pudmr4/hr3XfvXLNH2dbLdwkXW6YTckS+s5c78ZXxjbXl/",
+	"l6/sqzI7P4vXrL2+1uxFq7rNGtxW+yBx7eG1WrNkqUve/sf5rVrv670f696Pde/HauXHas3C936te7/W",
+	"vV+r2a9lgHVMP9FaKMdbXCV/Wa/XTrCAey/YvRfs3gt22/Szn5WBcIgcND8A8EF9YV5t4e+MbSCprCY9",
+	"LRbXfd0f11YuSwYdY5TmriYIVV4zeAb7QG+olCy0iC5aZYIsaKWGDMgv8L10xeI+OR0+IjOc+gxLR5lE",
+	"FZHHyxIySRziVLU3DjXGS8Y2xpNntMm+RXJ0rla4Vq1ehDl3+FFKZEqXuiJGQ1i6xZgJFITxdECeaKE4",
+	"Gg5zcL9yaRgWG/Zevnp69GBCQoF9JUUWrHo7FaEGtApdRou0GuyuH9p5BcCWNRRFKCKzOHRQwJERcB5a",
+	"Gx/sB9S8v+5w7zD9aztMu6nH9Q7UksTUaI/03rl671z9H+tcrXWX8porRd1+K3FNIhEv1QWf3//5NbP/",
+	"BZWv03cX7lEA61hlNZfXRa5wZPGGx0XHqO6fNRoSqcRxKDXaGU+VkgOwdIVrX4kWssZ8fKg+JhshJZ9H",
+	"zFbKIjiWrnTfYtgQHFSUaAcZC3PHbEIcl5PBcnT6j6vrtoJhZ9sjnF4Mz/dtoDKuAuPARjY42d+lNM3k",
+	"HugmEl5EcWyWThHsNle9PFAmS68fTn3xF8mSoydL0J9TshFRJGEHioRaRNnHI6wGEMnx1XBw9nDQmNTy",
+	"4KbfzgefAwnDwwfLAR1rWMyI+XrHaVBKAJfYJAKQKFa6of2WpUovRRVbzBXPa2A7g2mSrsrK6S6f6BnM",
+	"JtPKVDsLCJnkKb5VtYBeZes5ttHMd54YgGvFJ6xSfXPLgt0JHr8UKkPQaRlxqXscAJoKKv0zGH1G5Epc",
+	"S9ubj6dA4YQFjOvynLXFXD1wCXCzj6fRN/08/3EHa17tbKJ75deeL4zWci0SJSjngAugQSMteGIscFP/",
+	"JhEgNWbXTKbYL7c9mA7lUZawxmaT452oVW3O5q4MN2TQmtax8GPegAG4qvUaQf/VErW5qWYfFLvkikZT",
+	"fUtV5/M9S6+ZOgrXQktDxJTnMu0TKsmCYncbCRBr8WMynBipUaDPeV7mGMNJLatjsMgaekAcoBJYgOm0",
+	"JstPXLahyhBA+FncWJ8C3KqGv1WpV/e+ZHJFExZOAUKjaYIS8XCdaeaQOEoY8YDMnvxy8eP04vXfn7+a",
+	"5UXJVyyhUQ5sZbo9lxdJsCHg2+f/9cvLt8+nT3/65d3F87f4te+U7J8hcBQyjNbFQN6DZFMTxJt7QH5L",
+	"eJqymDCAdBydkTWPs7ScPnpQmQcNxVJvD1Uliq5FItPSPfINxOCSNQv7JGRKLkMofpOIZcIAC6lP5mzF",
+	"41Cpd3AS+mRBecTCb/tE8shWr2mxry4REPoJY05PaGIOJCKIYUKt+x7+Bfe0pJLAaLtS2GHdnmOm7yjd",
+	"mxk+ReYMUM0o3p6uvrpSf+eoTurDCL9a/AE1QegtACqtbRpuP7wQSbkIHYmkdhMX0g2Dq2NR5KlBrJnu",
+	"hBQBDScK1V1zRSMeKoU+YeXL8G+4ffBN6WKQ5EfH7ODdXujnHVNfzFFwtMO+1o8914PV2oy8theZvd6b",
+	"1PxsvabJ9lZ6vogd53Gsb6LWGr6j3etDByKqukn1x6y15t+9FfKX1YjPPpMqqPSrhdbDWi/VKm6VVWr4",
+	"WdADteKEzZBAjAzIE7JmUmqne25hnwyHToxX6S95c1ElnsMw0skhED+JxFLrogsRReIaKt4TRiK2SInI",
+	"0kHZ2Lt7DfKr1FJOvyIt5c4W+ahegXhiGz3mIqt2w3df2SeHvrK/4KX78F/2zh1679y6WzbbcUv+grjK",
+	"d55yqnNL86Yg94mn94mn94mn94mn94mn94mn94mn94mn9+XW94mm94mm9+XWX2O59X2K6X2K6X2K6X2K",
+	"6X1N/n3a6H3a6F84bdSD2NvZ84ndY7UnhZpDl4o8PD0gT/J21XgbcmlQZdeMxuUWubYVz+fsa33bGOLp",
+	"Z2l9fdtZnn2R7tgl5+mO8JzLUe13y03vun0n7gH5Hjtxo5dxxZcrJtPc9w4uORprtgd1D9yMIUtZsuYx",
+	"9Kh+nD+Bz+Mz2MoasLuRvjDfAob3QXp/3zJkdH7fHnxne/BDNG86eAfxQ0zqFk3GufxyXcZvzfL+WCLK",
+	"yw/trlDUT293j6rrEz7Y+iLtY52USHQrya/mXu0Uk7j7C7T1dCo3JdgCfjfTvhcneYZfnRD11X/FexTC",
+	"P+rWO9it1sVUvr++mq+vTjH4g99TnUa/xYXEvtx91J5ZqxdP43Xz0hiWXS6ZWGuatadV13LlUkvRhqfS",
+	"nPM1/hHSrP6eyVSs+R9sAv7mtyxiVDIy2wiZvsUvJ3LWt8/p1i0oU2bVW6junNaezL+Iineq40D17Tlz",
+	"E0BvjCM9TV6kkiiKAkil4tKXqyAZcHEsU7ag8SYRIY2PcxFf6OB5tkPkx+y6JsnmSYzdQtErDhUGVMf9",
+	"scUoN+3885klbMmlun2c1J9OM+veqFUtwCulzPwrEimiqWK8on9l/PAQenTpUANhG4/1zzRN+Mc9crT1",
+	"VQMnGGIMziGeb4GrtHzECiI6Z5FPE4yytS9X7J1IUhaqL8FXHuf5n5ZBwY05ZxFm5tIOdWG46Kcw9q4e",
+	"319PFeXIxMmnl2xbU1iHedFnQ00Z9WBeWGZI2CcSqFtu38xZsl8vdNB81IKmuOUeyWOT0zVTOIV+KeTf",
+	"sPCxmiZP8p2GdMSYxIIgmxTm6++j111SJuJa+lOlFsq0KXB2RwZ7K66bqHYGGbIpjZrI5Y3UjcZNTvdK",
+	"RbZT6oHj9e250+svMFajvDhM7baNHxfVJc0WK+wxV5td6tmvH8W1usS27rstyfV1HfLxXRaGWDJrAY1p",
+	"48Z6c7m82D+92epz3+ts8ZlrxH8E0TdhD6J+GG1bCGYvICIZdy0M/hU/tLtA9MxfX5UfKMuSTq2UXVPj",
+	"SbqAX3yMXOjxyzaR2JaMe2XPuSowlI8X1F7YizhbqymvWLTu9XuXRn1W08r3Sf9aq3oULgA7+V9kd2vg",
+	"wn/QaUlzgHJRtFvlXiKgcH/Y+FBJJpzukqH9nskU9bEmgJvAaHgK1jqzwLxTTk5qFj93esBowqk3x8Bz",
+	"wAKxnvNYRwcXdhtuf+As4/yK02k6c6dNNY3Qr85sjLO6xqNmBu3Gr79Bf1Sxdrg2yeLSDVZfAsHDRh1t",
+	"NBwaPewxmdnvzRBDouJbnKlxbX9dsuBxSGgUlVS4cmLoXtrco5t+wzHboZqcDhsbHBddrn7vr6KR7V0N",
+	"CbKpxkpJSLd4aumG3+HnLY7bMSjqnLiDyY1GSpbqN9vkzpqvVDJXfixPar4t4AkV01dCdoU6lTL8e5OT",
+	"hw9vGvJSHjY58ookrzeUGytjdHxC/VJ/KZiV4ZWTBzX6xjzdIowSmiBQ0G8KoJSqR6PIzctzvd2YYQd4",
+	"Lu2VznObqxm2nbR2FWpIhdp5l05j0yQe+AyF4iHJ965ybutEsrMd+RpLvNovSMlm2e0oiF2Ft4EpMVvm",
+	"+ixoqZE5JFaCq9DJ1tQl45ClRdb0UoM3VIX+SkQ+cW8mbxgJP7YlOmAjuiqsP4oo3OWwuEtlYsN9mvpP",
+	"WJGjqFbU7yRL4axFIctjE4qjJYuumHRrDAERzQJKOGeKQFslDFrAs1uRQQ1woot1utAPOqk3aR6wr/OI",
+	"rf1prKZ/E+xfvxSXMdxVpCxko+Kuc0lkJjcsDmvKgLtn1uiMX79kFRsW25zg+Vbn0dlDoBaR58cW+mxD",
+	"XrQhtN6Qigrdo1kqjg6XzwSQN3kSZymBDZQm4/wtcLI6pSxa9A00l+O5QSc3kr+zcQhTaWIXf98Zs4S+",
+	"Fgr61PiE3DNdefgGJuhNZ0YP8orllRsongBAB5kRCtn6oEVgIaKFkMlTnQ10oFuYrs1DfEkJ7mSzonHR",
+	"OrQ/trMPn+lspbeKuh3zERIT1MIMBJP4VJW1zQLOfa+pYqoQCjjZoWJc8tgz6N957B9WU1aP5+3O7Tbn",
+	"Lvbm7uXJzFOYVP7vnq49Ku5RPkyLTSoJ9NTrhAC8J7VmMjNDzyY6LOcUJBRJXMlqbkPjW8Y3YF/6dbHL",
+	"56BZ/pCIbNORG5+6wQZ0lSkDBFXVLk6Jks+DS7Kimw2LK5d/a+tM7RrOY98in+e6gB7JU7UGvt/aGvsJ",
+	"MZx7lH+oX6gic7O7UTRBnnGxcmXQa7AQACFGJEuRpsxjlr0xMHQFR/GSpeR0eFrAZNSZE5eMbaRWiBVH",
+	"RoKG0ldb7fHC3pIfHY1Y75GXL5UC8I7JffRaeJdI/bJHOEqZqak1hn7hGXINOpX5FAG1pHikA5FsdqmE",
+	"sUinmMzgCeKZb8O9PWdLGus6HNgxMGs8wx4SrQMgVbK5B95ovUm3EzDsNkxsohJ1ijMaDrMRHXeCwdUb",
+	"gaMXyFTDEu6Z7O5YRXbThg3WuglUhqC43YXM9cBnhaHPDv1tJSJmq82cuGsepCPzSCAOiJVkTbWSTWVT",
+	"/5AiHryl1z8jftMuGYiL9KkCiHwFkhsD8Ihu0g1R8yl8vln7UxsO2pW3Un0/8X4CX4V/+D1I0dYpjjEs",
+	"i0v2teI+lKirOGWRZ/J9yInh5e+/CvTDLVEc3GJvgxXRCZ/gtlCHdwD/0Fz19v22QSn01roVq9w+NFVT",
+	"dsgf3w85ouA7vzpSZq66vj/rnvlLpZ5/3ESUxyzcJ7v7opB9g1gSm6yzLWVf6uQoGhu8Y786jKB9pvZE",
+	"V/P1C3h8gJK9sTj2KMtnmn6zEod5PPvWTw9FlWbKN833zX7pI0p++HHhsOLZgynpUal3B/H8aTUvU51j",
+	"j6JPT7T1TWd5DNJKm6+lkviHdffR46Fn96GJi3GErj4BXckPA/QLdrZ1MEpwfjge2xwAzcPuKOinYlHj",
+	"McNXQxZbsrrFWB2TDNQXdnuRwOloOMzjAUpsliaenG/evnhKzh8NRyVApmOc8XHCNhEPKKSD7ASVpDyc",
+	"zrftU00Ka/rgEzueDbK5gANvjnVDs43QZP9Bqck1EMMEPdyyh1zWIY6ciEvX8Unx7Jss6cEr/R+/l6TB",
+	"h0bd3myXWUBOyL7LYrUHAiPsXXUhgMxGkA3tNK9gXvRtQYD3nNR6Lr4U/P1FrrwWR+vrmBbcXQhnAd0T",
+	"NPxAdwnnr+EvsWMdsA+2LMh1zzVNAVQDhG7CJY+XZJNwkfB0uw/kT5OJkUOj1HqWcmiNibkCMPkFoyYl",
+	"D6XELGrEyLC+kjWyjkEQMO/n7vYNj9slst3Srsi9mXo3LPf4jtMLGrB0v7sFTxIYxvpMbPPyAze3oa2v",
+	"z5NnZ92HVvx1SEqsL39Rc/bmJzQEzLsnttcIZ4dywBeadiUdJxFhs1AobbsRpJa8/t3OcaS7bLXGnyaA",
+	"WV70hRB1jlL2EbS1LE6TDFOR5UqjPkv41eMz8am3PHeywVh32x/Cp7xjqwalnc36jtLgYmTfERzBw1pt",
+	"GOfEw9oZWT3fwPeYDeOmPwzVtRTIC/vp092W80BZeto0qG60Ypj6jYbqsGyzTGhouyAshFJZMF9TE/24",
+	"Ze6SPgDe+JPjjEeIUV35WJyMThQ9Bjh7uZUpWx9bsrWYBSTK18A7vYW/F6iRV+v8gkR44eG8wk+77Ml6",
+	"ZJsLqCvT6DZWU5gzdSfTzSbi6jRjhbITFtVdOzpmd0ErEXbF1D3v83bjLw2MwZJEJJ3koh3ObkDOlv3c",
+	"Y2Lp01eCqUF2PqWZZPtGw+yZJdoBB1ExOM/9wp9Mrke5um+htTqJALmZZAMCM5JOoaTNjzRlrO/jZSKy",
+	"TX6b8pDMQB7MBkQdRajFZhgLyrN/4xA+YIX6hDAZ0A3DvJL3cfVqN7SpcphpKmC8FHDo+gR7G0mnUE72",
+	"XYDP8anbdqDIC88gs1tpZMfvs+HwJFDfhP/SaRiYdbGdEP2z/k0sSn/QBp88EBBDy/zVlMWYrh3eRQ4q",
+	"IKXtnYTarFs9bJcO+gKy6p2ce1CimVQnk9wpZM75AVM7c0phtqnuB7Izu/NmB9SY88ZtW3pcOBd+0Qp0",
+	"lQRkO/QTgop+DdEpfTAHFQhyPcFprYXrGlBiQWb6hVl3Q7eji75OdQMzxorIBY/UzGYglGZQ7M+hj9bc",
+	"dCph/8xoBF1xosjUJjFZaCpYTMcLeQhiRRG0uMqzxSgY0/mj88WQHWKJ9R7gqn5a9DZ/Dk0VMXxTP0iD",
+	"o8IDSJ7mzDvsJzHepTgrurTU5u9EFT5tMkYbxWSXjO7u6jmWnMIBkf6Jqbmg7qD1hYm+suHqgBeLbsJH",
+	"w0PUlUJbgWaVFXjL6q0aDWImeRywGdyrNCYrkSVGlejjputoK6YS6b6RcbPIBNGxplsyx1orHgc8ZHHA",
+	"ipKCRhF4LFaCSKae3NDE2jiLiJUaPHqBIm9PuBOHcNMmE3tmnprd4cmE9kZqS5rlBCpERlCQF42CFw8I",
+	"o0nEmVKj1HeU0QK5ucJ2aFiDGQNcIhmL73CRo/r2RshGuge1NsAXGslDe2KxhlR27XRUcanbhjlOBlW3",
+	"ioEXnEWhTtvo7CBS74LiHutTpU8kGBFgmVAHLrXkCVp49YuKTwPG4JIsK+2JjOK4R4iiu35fl6xVO9+Y",
+	"XdcI8Tuf77gpNvaf716/Mv5uwmPTdqcasz721bW0N8HNBGqZ7k1eMtCB617H4DxVb2r0bjxTHqAallI/",
+	"2jXWuFwnIl5Wqg5MNr9N4XSSYd73lgldxPR9b2cg36OoKtnLknQaiHgR8SCdTQoBhr9JZRSS2SIRf7BY",
+	"FzRqmPRJsaPXgMxElk7FYioDsWHVD+Wi9G/yrhXz09pE75qlzPTwM/8yLnV6uNNAK18OEVkqEVSP6cv3",
+	"b5IkfLlKFVX8FL70JJznPi+jG9Al5fFjdM6b0yELsRxsaAmV9BDwAK+Y+wCcfW1rsTwHC/udx3SNyCyY",
+	"CchLybVt8tE7iKt2xz8PiueSQJ8nMhfh1rgAjXWl/kaoJBTNyJK88EC0Hw+PebiX2Oib8+uVH0qx+omv",
+	"eXf8xki9VVDQ8vBVJj331Jp+rNNFk6UiFI0icW1i7gWSjJurek9aIU7BhMs3iQ7xNUaPE4bR7ZpKySxY",
+	"YaWLThmAAsmQxSlXK7cuOxjeaQiga7na1Et2Ny+hKWbDfIsBWTVFjtm6NACIkSLsL04dlPhM+mu20OMO",
+	"wxZWdHYonJxM7toAHhu+2xeoBnhIDwV5dvVn5gA4NA4cEnQq5n/ozh/zbUOqdBRNsY3mtMYysD0oQHmv",
+	"gC/plLA+4Qtw3ORAGE4T4j404BcJdLDtI+o9DKrvT2W5KpJH/JLphGAahokFiNQJIdwx8kB9v+byDj0Z",
+	"ivHrrHF0ZYAt/h26tB7b+1PO1FpQQKcrNHZaZXcUYho3zT2GWtboGPJttFOxHbpFseH1jmSvrwtR7O7B",
+	"hup7UJ9Ab+iApbUMg78atREGBZUqikomNqbk5I5T2c8hNpdazLfaS1wf5JXsAslAsVxzp6LI1nuDvmrn",
+	"klZ/zDA3R9HmsZm1abmzpilkJ6B3bZPwOOAbGumaHVATEQ2XhsAhOFyfzJTsnFlKmWqB/KpJdZJk5wpq",
+	"R1M5QEf+IURSIxakLGwjLAp+O4exrINPPjYINnrlQekmOsA1+LDU7VruhG6oyn2Dyw8fsIja0GXJIDgY",
+	"dUB7AF2NpeQ4ODnAos7rUej8iEpA4ZLj+RCAdFnBzVPj44myj0/zgM5+4FOun8djbPu2deb0NZ51SYz0",
+	"tCFuNLc/R0f+em195nY9nh0yAbRtCylQnigxj3OEorKuUPtyufk7uWDrDfilNNA19niDNmsaB9hOYbCI",
+	"so9BOODi2H7vSdrJj3x7V4Nf8w3jkuNz1yl4HqfJdt/m4QXj0UhTUy5YvF6hsFZJMLlnz++7OjS7e3W/",
+	"6jj613BEW6AuHuBQOk1XW6l+P+HzVaUPf/BMbReOortx/QIjFels57rjOMjbQBIWXSn6OIDjVCzwAJjW",
+	"cO8Y9tx4k4grHnrThHdnvGOvHjB64Myt6SWTbkcHF+PDmCWXPO6ispXkxI2n33FhUxoSraPs4zMG2DVx",
+	"sIfEsa5n1NZ1p2NIcMrLarrUptUAGaUJZQt+uYv1De5FO8YvYnZW+V8pSuWmDYPdSDEwiTpiP7/yCpgn",
+	"sc5ipppXJItDGI9ALKKErIwVMwlzG9SVGfVKRFcsfF2TZAplUfBbXneLMzDJudVv7oZL8eXxOomqXfBZ",
+	"Rq2cj42JwzUA8SctlCgEcPEOjUm5DeM72bjdAGn8KCh+sPcSpb6ClOYzmEZKQ5rSW3T8/ll/oibzuJQt",
+	"k+8BmbNIxEuDwOKrJC1kG+lEpt5wMZ8P5w+Ck/lwcb44G/eaUuTOP0PCdGuGOW1MW1bL7BPITIaiq4SC",
+	"19DE+2NwNF6yTaFmN04fo3cB31OiwJ8ptTPjGTIN+ZrJlK43vkzPKDJGPUVwMuiUh4qGCC4rhWOYScGl",
+	"2mfOTEBAWRAiXkLMx4jQFG5cZSYkCb/a7Rj97/36BTeV0Zakb9+T7113QbxypU+ny9iFEpO+MkJvqWBu",
+	"S3VQGZ84L1XvTedXs412boMaLb9DxqnjLPBnnRZypqx1UxBUoYZom24sRlu70UvYbtUJGHA3uMURZ00W",
+	"SeDBcWuFze7eewV6dsZ7vCMLwb/JWOcBlf/tR3yrX/B4otUgeX94vAsk3doQoK4ntkYvNkyfM5IKgTFR",
+	"k2w86O1s2acp1S8ckyr75Gy881jvY8vkYCSFKrd/GWsml3m3NGXeaNXvaX7l72vRdBKin1+IQbq5saxZ",
+	"fDWtbcaLlZDoRiOAUheiQGK1Tg2iUy0qsNz1sEOOgrQLCPyphf7uG+xv4xtXg75++tL207srTPBf80Im",
+	"WLaaUVeM6lO4RrTpzH3B0Rn+LKcinuX2m21dAMn+uGvlhqedTo9jv980dz3P5+PZFfvxWlteKWF4uYnE",
+	"xDYsy6xQOV+Xuw9pw32vcqEHTU2mCxdtyUI/ZPfLWyEr7+p8aZhC98UL61vqVeNFe3bBvG2M78xinHfQ",
+	"IN6oF7DLoUfe4Q9kviV5A0YrfIrRxb+AJqHLBMCAbuG8hiXrx7vz2BiMwCBh6TRhHvibN8rQwgdKJQVu",
+	"7lwlBNnbnUCPaDGdbrxahBnEw4GTvERME6j6rKjtqSJ6Om3loTEhcUhhAukAx6s7iU8+v2PxUQEcqgl6",
+	"0ZMJpXjLdBWgEkz9GKJhfUByC31Oq0+9Ar7QZNzvZVx38hOJWud48fDsjPZumtwjo9GuBquvvf1UdbaU",
+	"iEJHAMhJsb+qBgIvJBo/JuqeRmAgcs114qtZvLhiiemm0vo29bRira1mPWts8+1rreDJWLcY0D5trnBn",
+	"l/QNPbFcGlueKYkfz7kpCI3inu22ZSpa9l7xmVzf+Je0aaqmyC1tG0ODbhIhx+dAuFRz68gNC/p5qjse",
+	"nJm+XWeNFk5ru2aXahWyBY95Wim4LgBJliVzU8TR7yZvxKJ1KbsPG1tUToPIqIb61+Roy4C3ZWQRse81",
+	"KP6+KQ4u4udXbqm3cefpARzKVPIKLIjp7pScr11B1h1OWGualDq/c3a9K/QgM1Q0vOjXxlYFLup0BN5l",
+	"lpNbQ2qCgILlOtPafck6vHCL9IciNO6/qFxy5MktRdO7HTdsTU+qovHitqAyVkyRciLg07o29U/yOhaN",
+	"/qcbp3gath+uV/0hSrrq28HRpTnU9c69lk3hAj7NEl9SK1rRGyF5KpIt+WaVphs5OT7+logEhjU95Mk3",
+	"IuDqh+L45nm3+f1gydNVNh/wVgHwSqmYmWxOmlq+y2yaRjcgXXxPF5rueyfSDbfdVEojvHmpgRaM2ogD",
+	"ur4DampSCA0goltq3T+nwYBm6Uokpont5UM54LWIH+gxUUPjpGpKOVuWNeB8/65eql5wv0glBn/ABSbk",
+	"Ha7jSb6MjtkomjrVuztldGeOcNu0kwq9HxMWSYY70t6Jc9KUblLsYmT5o459yzZzRzaOTQqH1ytApesU",
+	"OFRW0jswf3t3koC0TOiCxvSIhmse75RoWrRWh1EiduJmuBi0D7ghusVlTnPHzCXb1rZN0TTe0nV0ME5y",
+	"hnVW62WlhLE/unLPC5HMeSjLbTxpLK8hzVkUe/16S/889ABUZl827uGaDHVDQrP+TKyvkSQW113R0RJG",
+	"GzP0ua44x+fuEJxkeNPv+R2ERv2BKszdExqNj8bDi+FwAv/XfSZ1xtmzV++ORqPxCYEEgMdYjuDtxNLb",
+	"MpocsTjcbZj588Z+W22LPbBoApiHf5ThYZ7++MORWvSEmCHJAk/MDkDZesiitwapyIXGygFROsMCOe5r",
+	"ZFPhqfD/ezZnSQx5MUBdYh5Fhy2mXPTJzIlPa4gGHpbKOZxHvqvFJu6OTVKDm/ME7eDUwQhKmNyIWAdu",
+	"dH/ADTMN/yg0QIafQuyg43TZNL916+734Kbfg15b9UcHW3HpBtTYOrJych7AUT69GJ7ve3KUEZ9twlYC",
+	"xWGr8E4hj7ymt8FX9WAROfiqjnAsLKz+onoKb3QHJYKX1cWEQ7a8kZ44tbF3diH5ZbLZyjlb8lgZ9SkU",
+	"YrrNXb6EaJbZPBRrAEVpJ57LmbVrHpt/j/YW3lzXJ+tMWyz8JQlbZJKFpmebD02rSZw7Mx0Nx6etp3re",
+	"KHhxsjk+Ao2gUbNtwfwPwWMMqIH5WFM5NiDPP9IgjbYG1mxmRtRSmkbRbjHtrPB0+Oh89wq7S/EaMWm4",
+	"mcWhfOywcN/NyzRyk3wv0hVIfFMlu97QxNT7VrKVwcjWhksg1lArTn0X6qFkcIPAqxdckIzRVc220SPq",
+	"SjBYme7jYjq36FyCQ2jZNRnYNYk8LaWXviad3b61ftkhU9wv1PDuRkg+e/Iq6XfNuma3EzK8a5W0swzb",
+	"A47nC+mYO4RXa24YtZVSHp69tWbXepan3kZ2L4Ad9izQxJedhipwCRmb3bY6xXhSHUBjI6L5y7DSXPgu",
+	"AM1PQewYt0VdoBufOKzZWCw38o2wl7246+LMB7tD1mzvarILslr+LjzRHxIapyx8AoBc3T2VZSAv3YcL",
+	"XTI56F+x8aEJ+1V5mH3c8IRJrwX1pACF4Cfm6A4U7JxvS4stleQyuj66ZvNdDLym25r2HoiK2DbU91Y9",
+	"vqutlm6/1q6ICVb3LhCbOvj6ItoPzreah7sj9KvW72PEH6EhISLbyu7FXrmDUOND5mBAOhPFBFJLUhMT",
+	"/OodjvY7naBgajE2abydTcpIRddMFzKr7/OYhX0yZwh/lrqNXywuthAAWdMekbIuJqd900gF/7bIVCQ8",
+	"eGro1GFbXum+Ia7bdr5F649oJEDQZq5o1K711PdKaY1teLz4eq0bZT95MALYLu5Ntn9aaH3mLwodNXEI",
+	"tMNMxDJhUurEn6ZuNCuK0Nq61Y9GUTL480jQbQm7fCeWJWLt7RraoHpvRBS1//5ZPd7SrbqaVKrCwT9l",
+	"4JVcivZzfG69UB97v0QEze0+EItQk1AANbbIpBuWrLmEFoMexrZ3bUmFEREjM8DWNRDCpRtHusho7v1K",
+	"VlQ+JrM13c5MNk/+GI8JVFOY1tASOxQV4kDK0nJaJ6YkYrRDE9iiFnGAqgp1+Kjflnki3f6NGmUuEksE",
+	"4Cn73gCBbBJw8s3ZfLQYBo8oG4cnDx6enn+76/A3Iv48IYHa0QUPaKrDkhAjtoHQONpWg1WQDqeoXxuk",
+	"/n3vyqBc0/PNVo2McGyTyvyq07trEOpzDL/B4avDZHMcSJexuJaEpxMygyXMyDdrGtMlC7/tk5mzEbO+",
+	"sliP9EOIgPZ6w+KXz8hTEccsUAq5zJRCOpMMDuhMN8dkiRQxehw0bJ2teIoXfJkhlPSEzJS05QHkH6rh",
+	"nH8ebRRjikw6fwecrvK/8wc9zLoTmalBR9Y2CeS3YI1L4vIpkanYQBD4WiSXuerGUxIKJrUKoj5/B/r1",
+	"wzqcddytCQjOUp+tXvnQHggA3auEv8mFti1ARAackJk6GjPgB8hsY3EI35d9MgNOcCDGoOYionGfzHD3",
+	"XcClGWRBzJDF5IC8jMlahFhXeASHEo1GPaDti2L0QQt2WZyGbmTLEvbYj29G1yJeYssNmXIlCxAWQqd9",
+	"mlUo9p+LEkrE7z01GbQq1X0Kq9rPQfBIEV+EzNvutUhxSxGY1SxIsrIrSv1pZ1y9BgPQZbpqN8mAH6gB",
+	"k8nrbWeCXahJKTXAY4CBdmBEkhWdzQYX3qAFUWtzb4swZGvYJtgZr5q0pkv2SlOyo57E4jTZVspH/ybJ",
+	"DKtBZzl0DcIHILahR3HybyXk16ovGTwcKF82nbVtwahRD3JXRKVt03IVJAMuCjmPx17UpDOlpbaOl/lQ",
+	"EGup/CZH4OiSc8uDFYnZtVoUKnPYp9GggAJ91uJKN1WziepbEByK4Ck6s0s5zWs/ipIheYGYTn/Iz0HX",
+	"caGeuN0By/nY7+GwvNqCNwvn3NihNS2U5iy9ZupqvhZEBjQHgjFZuDpB9QdBQq1pYJ/P2Wit7goyezAe",
+	"rmaPyWwoZxMAwldf6evrQO25rZ3eZHLFwgF5hmVDZDZaleTm6KyExHUyPlAnYR5PvQzzM4/5OlsTxYWg",
+	"bil2sVxaXXzf9hadPXxwPiwvYHy6OvwCzmsvi3L2Uxbzf2bMhKV2VsQ78zzvFmaXmdxgrowveB0xAktA",
+	"RwiccKvFrct3+IEa2SslLk1ocNnxzF3AO75KZ0gYKAktM/uCuwJPXhOUWiXEtgNb7Y0pjC3dTaAgq9H6",
+	"nhr8fh7rBqt6JaJQKVizT7AFN0rX/5TSJf4HruhGB9M+Sba+YsnNrFRsDG8OoFigB+/+H/NiD5TVj+46",
+	"x8OGqr5bIvOivDdbvOOOeml6X37+i4oAYJou4QQUEZsEfH+Btb3AaiKe1Tr2f40LrnWA94vfZK1n+j/h",
+	"ymqf83J/N30Vd1NrsXLLS+jCbnX76+c5t3CfKV32tTsd1wM7K/vGcIzZNXQuxWI9ShJ/1gX7GESZz5+B",
+	"3T3grdlEicEsoglhHzcJ+h3JN2+fj7/NxbMaCECmdGOUoJTrdJQE5ZzNg6cJQgg8PvSCPIsZ/PsRjTY8",
+	"Zv9252uCXrumXWqlENP21YFSIguMY+oFRSzThHJEhJNsTeOUB6YtfimB9X02HJ6w7x4MhtDl9G5XBXiy",
+	"3uJSTfkCZ3NJFgLb3tVUmbriafzw0LMdeVOmQH/cr5Vt7IIe2/woqlsi2eb5qCBWDy3+3U+8hYMvHvLF",
+	"ogv6nNObt7Ekfleiiae7a0uANUg69Wlp4C7OYgdhaWLR9uYsoGtGkNRG/qlh+sQFzumTMm6OxSvUiQn2",
+	"ZV3qi5LzMpOpWPM/nFvssQmbYnW9Hozaykds9heJeMmSHPztG0A8muEOzcyhhRjat93q/8Y1mcJIvL5h",
+	"kA91XHuAvnyY/ACtzR0UAl+Cyk74xtcQwKr0vy02qddv94lkqW5rmkMfUAI9Ks32aZApi2vBY+y7hq1R",
+	"/V2dbysjoCJPxAuerFk4nW+9+JERv2LJdjYh9km1FHXUzW+ERiJmebxE/VZgM426EAuioUFkTfNAXb5k",
+	"PlwsV7J/bV2wtEfrsFqsR9tBz1UMuSQhlw5+pr99yi4t+v9j712U2zbWNdFX6WKtqSRrUTRFXSxRtWqO",
+	"YsuJJ4ntbSkre43lEZpEk8QW2M2NBkUziU+dpzkPdp7kVP9/d6MBNkCAomzZ4dTUXo6IS6Mv//3/vgNd",
+	"9jJPmqDZ6RtK6sZoRhyfE3HZBhu5LJ+FOrKnDyQve0Bu5wOdyPO5yjJChWwi1onlUiyIWkcXTNUtH9sK",
+	"fIlmO/U0D7LjSeplH6IXHcESnApZDcZgQjEr6IsrpATraAAqOEtND60RIG3i8P+rX3AwLqaPvYmL9OH6",
+	"9Y7LOy3tYHPE4kBQgDRiavZtFcdE2a66UIzp3iRIrSo/byTmUKOEQLZt3bk25zGTzqTcKKmqpiI9M5JV",
+	"vVxPg8XOOCNOxVU/Szxbc8CU53D2AatLDA2guGNJOGdnZMAmEQ9r32vvw0XrYwe4mgZLd6BnQbN30DQ3",
+	"B2dkzm+5WHBzZ5hTBbAJDBeppjIEMm2B1kiB2cQUmNXvSAJ50y4CI5rzYzaA1+6Qcs5CyBD76nuwZMVa",
+	"vlj+4dBEyIlY6JoGwxpZ1j5QVpkGFQmYMc8wU0ugNhpwdB1+hlZ8tflf83i5NsJ2WgzM/OFFO0IxNpcg",
+	"TkSCVocGyM8PNipAdhKHHucJ/NtC6LGUrIflOKpTEaS2ur/y56GK6Y/X6mzYsBsU+zSCI/G8RO3ivYZk",
+	"eA+EGFCyC0vgKrZXSvKbDdGA0FB+VChWYpooQkq85DsaR6GWMtJJokDNHlSeRalk8ai27wzj1dt9TaFj",
+	"6peBV/bdfRDsatdTSYJzF2ypT75nNGFJYI3+iBNKwmRJknlhp4wSedPpdLZgI0E562dBB6gt6Pa7XpdY",
+	"h2QLNUMRIvFmX5Dtlo1BBEC/Jc0DQd7yTqX2UfXNmJjFjMhozDXadVHtRcq3jkqYImbzQRwNCV5VZJ0/",
+	"M9YWF3rnFZnPWLXwLueofclXa7+VQQQVXQVTfiiS2TpRCVXlvrMsTO16oeJPzBiHZZ4lYhTB6rMpjeLN",
+	"+wK9OHUvU/BahwJ8d9tGFkENevCks2BxvAcG2xMc0V6uHDcAmrOFH7ouFuOI16cl9icjELAu2yV2Kn17",
+	"+Cc10H9lYZpGLUx3hoQjgQAuNgZRqdOdYJlq4x25gzGv6tnRzWwpxDZIJW51qdxFHzxDE6Kwao6QEqDH",
+	"39y8QcJGLEkQ63FRlI2SFXW6AX48OWb08LjXOwz3B4PD0eD4pDs6OBw9HZ7S8PSYnox6h2x4cjJgTw8Y",
+	"PWFH9Hh4fNQ77rLT4eCEPt0SXA6Qg9yoUa6t0UbgOriBSIo17zZQp+1IX0FCiSbYDLbGFKPfVC4NuIzZ",
+	"qgzYSCSsTaKRWRvL3LWyLr3hqHcYDujRaNClB13WO2YnB4MeHR4NTlnvlO0P9o/32dFwf0SfHvaO2NOD",
+	"7uHBwXHv9OBkcHrSO9wSIGdVe3/kEtSTIeVhpObPRgFGNsSif9HlKdruobq6Iv/56nFjOGXQYoGWv0yF",
+	"E45tbafwrjQ0fJVtKC1Y6kZvHeWhvjJM6MLreMoh5TaqgLNCMxoC0z72IBA9Kxxl2aTmz6BXVltIhNdr",
+	"wEZ9OPLnxIFU8BJI0FlkNUHrTrkY2BGaoVe28gShGujT9hH7qSXK0dtrzt/HtqapuwcpaRFOQmZVLseH",
+	"K0QaY7yJzdU+Y3TqhFBbvrzgz3TJPH1flxNAmpEsTQG8GcBWHRQok8lNNQKRgbh4NBCHR5UQhzmSbhPE",
+	"mmIViGYhhejOXcQW/9wGhkOJa7Bpy16v+5jjOPuHOZbLRKRs6A/oWJhRWQB80TcpiylhY5qEEDJFvz9y",
+	"uifPiE7PQAZzAfAqS5aY+5EWzG2bT7PYfiTx4kYZGyA9WhOkstw/K819bxIRzmEulGF5MVcnxQdXU13G",
+	"eD/MyFkiwj2UD+viPRlpZAkmsFkSmUc6qRWEsA95y0brohDKY0misLrqq5pFdMmS1/opqzL20si5wdJN",
+	"8oUF8WryXP5Msdbv1SxF3U0YzGD0ukitksLMHTtYB4WaNY2WNVFTqdHXxMg9OAWiR7URjPq4GeYod9ax",
+	"6uR3hQX8hyer/1gY9DosNsY0R+3NAzNSTm9TCI7Okkj4map/xVJNbNjDGcCevkk0NsVri6hQfdTrduHM",
+	"RtP5VC0p/D8o48G/rAUDSNaTvvxRE5hEP+kciB2nXqofT5Y4ShzyGCUMlzNW2OucpQuR3O6BrQ1DevcH",
+	"iJ48Rc7H9x/vXyF/+hjCvsC1loiYDRzmC09qxiW02FD0OawRa4TfSQNQxT65H/IY0QWbEfTz1YBSbKO5",
+	"+U9QJiu4ZNuoj3zkYVw/BmI+Vmtlj1+S5hRtYf+5es9lWtsw6FuQmY3pj7DgQXc96GJAtLaQVhYyXhlS",
+	"pw75O30jOeuLZcZXWQ2Wn8LXaHGZp+gj+fvqF6g035V1qsTWDlLf+jD1XUdVBU3qWt3rk0ViJNs6ea27",
+	"Xx6EwFYY6tpy5loo3Dct5xuS1k7ph5d4p9P5uKnndqwLlMrCf8qQMiQ1baJjeiCjjw/JhH0gYTSOlN9T",
+	"5PBc9ZMgAEVepra4Q3fPmBCVOpLKvtFOfp9QbHbA2wEUMVa/G2zV6MEYgBzd8XT/gQmByk6mvqFA97Xf",
+	"6Xa6e/tbCopW0pM6RCPYrSW8fKVtQkcY43RHr5YYo8SGgbT2hveQjm55x68qyfXqaZN+x6KOQoYgVFGp",
+	"0FrKp6Ta6BYBKTpyCz0updUALvVTaKfawzmqUVfrMLLJfJEtNq5R69kQmdKlXbP6wZxmQM5/SaVWMkVe",
+	"Z3qnvaq1VyM87q2rqUZv/zL1Uf3N2kTxbEKosWmWpO8wcJC3FozK0TrRmIuEhW0CLAngatl6jSHlZMCw",
+	"EndAh7efHvC+OrliP+jMfMZ9MifFUa3NpNRNkawZ5iaRg5pj/RozJvU3z6fJoNSWg19xRqWuoNx+hgWt",
+	"9wdPs9Tufl9Ju5R8YFVNwore2DQJ084KXCwg7ChzVBCC+I7ljeFC5oYZzexJ3/hnUlmV0ZBqaOnWQcMJ",
+	"/EIyQXbjNbFo/0rpITtBnzpHVHurPWAyqKZ+fmzJobp7+QtOFjWKcFRlhR6VVefPD1lxU+qM2EKFhu6I",
+	"Ua/Y5J4RwddSNxEEXBIxH08I5Usn8LLL0TxUjmaX4dhlOHYZjq8iw1EtyTdJZ9xXnO+yGw+f3dhF83fR",
+	"/F00/5NF8/1CdhNO2c1D91OWjPU87IL3u+D9Lnj/tQTvG1HnfvnB/EphWXzbQ9mD1XP+APbe2hd+eRbd",
+	"dqy4WpNzHwNn7cO/QvtlXVvplM7e4QS8p3z5lSXMql+2S6DtEmibJ9BKRvc5E2rrZPQuwbZLsO0SbA+Q",
+	"YKsICuyqPYyyarfmUWeq0Sv66ukNbBOYS/xkO7/GNLlHUFsJf8uho2ckw4fmTELFt56LOZdMO7hGAT7C",
+	"aPUjiFB/CTX3f2E/6y8cLf/0EfK/ildphPKvoLg/WSjc0HfYs7oLiO8C4ruA+C4gvqtu31W374Jzu+Dc",
+	"ownO7YJxu2DcLhj3WYJxkdycwc0SjeloEZDWpKKKwu0TkUxVsx5JMpwniVKSMOIFlQZ32or/h+E1Oijn",
+	"NSqlFrJsQIBNjoBAi8/INgS2aT+D+7fkQP7Fs9/VCHFecwOVUwD9QtMk+vCMofPZcN/mTZ+hiOdT7tg+",
+	"NE8K7eUG8sjcH8WCTClfegyo3JTs96qEew9ilGpEPiaEkH1QVkuAV8i8mKvsXNuH58612VQP2BIFwzO8",
+	"axXY8tV8OlB2SFG7mHJlWL0V1uYVchVDIes35wBJeQTEDABXluAGq6W9cJMY6OlKTobC/tMr4EQe7Ow5",
+	"A67YmHYFN92aAHCshCra7tbCGLC4yabM1siLk1y9Fw+A/R1kTEVwID9mQ31jR7p17OieCRuWcuzBuy0B",
+	"q6P8O+QC+fb0QIPBMiiKq7tq3VKEWYeBOPukfE+8FYvmiElZ5J8Cqry0jMtKDjCqrCjYa55NweLYsyNe",
+	"cwY+oHOvkX1y9aQ2OGcgjCsO2VG97MtL7gZyG0L0l/EJvx7VI/vfjLmyasgV5JKOFYk/1pXL1uO8Uret",
+	"CmalifJpjHIJ7Kf/hfH4liubhbbeYOUbfjP2F4+CZnHsyEND4eBZ0s2lIj4foo6+5N56OVljZ1+tUhBv",
+	"wEDx+JQ4xpPvIpp6FYW1i/AhU9MApd5ATV4jCx4jN6NlHNeZH/wNoyAg2YFt0fzkPXr73iVr3gVaeuyv",
+	"8ry0Tc99b9XoqDxtK5aI9+SxZMzcgoBGVB5ZHNGPTG4ylkVW2noVDbULGv5e5PPIfdgjLHksTA/Fn2Cf",
+	"0jgudAh+88kKQ3zzmFGueAhsMjb7kI0iHhnOzkLGj3PN59lADJ07N61KIedXI2vsWFYchkfLrHGcS6wB",
+	"C1L9CXqub3yD9/moKhlEuUCzw2t0ND5bNYdHGvdiuCKo16ef+vah3qXIphLoeSTl4UB8WKe14oxnpyan",
+	"Aly/Ogv4Q/UmeRQ8pUePHiD9qdf00yvVzh3z1X29Mc65FUAbYfr5ZdSDI/YVJN69qaKcB2Z8Ub2jY/JT",
+	"9D2QGsZxQUl42KJqZzEOvqDqhBIZWhBYmNHpazEIo+XzKdZ7qL8oyymZTShvtdVI3hciknjF+jh/plX9",
+	"btvnF6YPT1p2n43Xe4zps6MvKGvztCZIqhWqmzRbl8nUB2+lridV19YQ7qTsTspuJmUblVCtl7qb79Sd",
+	"FH70Urhc5r5VbkxDiZuY4mLMl9dzvMvB78ufsD7K3VTFbFTFXKZjPlGN8s5+32mWL1mz7DTJ16xJkHX7",
+	"GcxUY7m6Qr5tul6AfhwaY6izCgXBOKyoisdAo2A2OcZcem99XlEu2bCPiRRB1U42x/bHZmdUHQ74hHUZ",
+	"6BUGc3XjLCrPxZ2/eVnMJHqoy5GsvLKcHyd7k/EhB3pxYD9FPKwakUuZXpkGRw71qko73+Mt5foaZD1e",
+	"nkawI8y/58zAGwpTuow1GLRMolbnzAtGi97I+VXXc+yOVs+Lz8B5PWMJTZsnrF9zRoS5F42xAfrMAR6O",
+	"oE0CPADqX+BPwz/mpoYVT0xAUnrLSKDGrH6PQvOzNnQCqG7F+8+ueZAwmYpE3ydJYCRzgMUi+CBbJWsn",
+	"3jzuDO5gSRrgIU+F0DfOwDoNOuRKrV46gfy4SG6J4Nc8K9plH+gwjZfwUDEigf7lJgqlGr8p4VX/pnGs",
+	"R4Ip3IBIupRYfd+55o+Flh5aNWgci8UNbFZfjsxWJmd9d0wSbmnLTKEl5YQliXiggUIlAJVDGvprSVnK",
+	"+rif0olrcRMxGhHmTiR+x1yuNqJua7DHWQef2hveRHqhOH3TBr6sTXNfdz7cEzz2JFfa4bMXr+rUFTk1",
+	"5r2jg/uD+e73cuO6Tye9zl0PY0aT1V7kDXBg94+23GZfPcLGwLD74KJoIdisPgLleZugNAeBNpun6COY",
+	"J7YJleTN68sr+PnNr1d4DAvD/sMx+rVFbpyHdQn+YlJ/MwT2UhACRBfI2qzgMyRLs7/0yaZABU0obKHL",
+	"BSIAN1PK6Zgl/rMnFtzWL+nGNGNqRDgqygVfTsVcEv2g/AYaRoWezt7JFg6oEhwjkfgMJDqbxcsb3UMH",
+	"e0gpEf0HLbWh7UUdT93fDVrYjF+qj34YvXK6lmPR7PNi3WxeSm9f5EFp5+gGe4VXBwjn0O2bdSNEMIXs",
+	"QyRTeUYOu6ckGAo+iqNhGpBoZHoZcI5xGR5kdg/0N0xNkqZoSMZLNRx3lsmEhsbAwgK9iys6lsbHU5eC",
+	"sQm1RsHfA/hf05ihKwoIdMNgcWNS8NFHMWPpGX76IpKMHO73OuSFMhWNSQtwC67h2Ib/MuZD0fIj2sxc",
+	"bd5uXbcOe3tHo/1hjw5Or1u+VuppxO0ftrBnetuBMumQ7xHKpJ81YMo0WyTwj5XBl8HlQMgoZClLphEH",
+	"2+osuwKvx2sQCyRm1AhRGK/t9vnksOO941q+aU4MmFgAbgMvl37BC3PaF1tZk+mNrjs2/w3lKEt4okwT",
+	"mrKxGuooYex39RsdDpmUrXZrwQYTIW7zMYdsNDWDDs3bELaeElJ6Fh/aX1dxmUZqFNCw8OAGQw8/dukt",
+	"pkbrHX+FinNGw1zDCYgTbVa0yZzbf7p6b9XMaOvmbACWCixGQFAkXADhbgGn0JcFBwxe0yE0FLO0TzIr",
+	"xUKpYCLBxVJxeuHlBPIOPBXZw88cP+8b9bGzeSp9Ic53FqehprvS24KvcqC816ko9wj1zDkOtD64c647",
+	"BbK4ez585/z+IIfpqRtSKnWz6oXet214ALjLDlpqS0QMgD6zKc5UtSe4CTMDDmdWEgFPBQlFdbQbZJj6",
+	"33maxb5Bg6UiwX/dsUT9VnSslFJz5Z16Kvdc5EpJCHBm3gM8Po74f88j6V6CD3H1rX2y+0f9p7wutlfm",
+	"/2z+mGnm7MLsb5n+gqENBR9GMbxKCeG8UCl+fPPUQA3cGJ8XXxh2loQGdZAwxxpGoDEnOJXfgemETTvk",
+	"NfgNjr2s7JJZSiCHrS5v22A3G42KIfc/3Fg6yjJaLym3VQ1/akBqms0l3KKEHXn74hl5enB6nC8bs+ER",
+	"SacM4FfQ1FZeg41rd1oP/XlHgLTCRr4gAh7QPgCMxHeQQk0z9CUjmNX4jW9IAjFPZEBuGZvhJmiTADqU",
+	"ZED0yc8B5TjemnHAzuyeQGY/DUCjDBv0TNvoqOLobqy/aqwi2DTYT2WKDbSMUmNTEwrjyR8589NDqHCw",
+	"PqBPW5ZlYq1AwC2RRlkuSt9IvlXb6ODg4PS7jgkv6Xuk7W4YK4OQcsddV0eX61luktx1lNjB0RbczX0H",
+	"MKfUijEXFAMoDkjNAxgxJzC0lEbcty4FHdKHre3s4EyCUY4Rt4dp7T6sLDDQRwuq/XNBEnAAnOhGh5hD",
+	"DWaEe5Ldq9YWJawhBW74cQXYnvIN4oD3rHSn7yWMhtgGuPU9sl+J2XMvjJ4zMp3LFPyyAcPwbDlET8ju",
+	"NEKPUhjfsvl3Ppie+37uqdN3XbD9onRCbiM1dHNYdU51lHmy5hf4+4ot1NdSTV+zgle1Clf1AOv51AKs",
+	"bqDUrSi4s22QJZ2gxDVJ++BQW58cTCsTtyYLylO5rnP0waMZ+0/XAc+uz4F8eoa13nGx5kHMqusY3jI5",
+	"j9MN2u8TuNGgOlnDdrV8KCt+qb+54HAFCUvnCf+nRQoN2hCc4G4lBc/FmbMYPgv7hEryw8UVwcewENrJ",
+	"CyHxT2NVNgIZ0O1+6rxELCSpaAgMtFnWsumMm0sKswzDz5CWYY7PCNU1nJiloJI8v/j54urCuefh1+HQ",
+	"mZrKhbAXqU9JxXw4KRQDrsd58MUKIA3pnpImTq7jz64FCb3v6uaxO90gav6wgUP3esFZqDvu28WFf/hF",
+	"9Ym7HApCtuJeKeiMfgMRWDpL1EEdxxgdYlbowpW8fDT52lrYmSvR4bWomDpBDEg+RsWKBdcwoVnaW62s",
+	"zoVjYtyg8jtqeBhB7f+UjlknpePW+49r6oAzw6JK/eW4KXzYSWj46GkqW8hETqLZhvWxFj9rJWewEPM4",
+	"RDQS9CXVtFhjRWZAeBlIzISBhqHQYi+Fp6DWVKuuLhZEEOD3BU3CYpkT5bw6V1AFq5Tp4dVSzOyDzgiH",
+	"wkvlRkNsanWXqN1TjKu+U3tjo6EdVurHZ6ZeLrxXyVfZy/fXVm5lNQ2b40L1UGxPqsgLyCphSXbOKqt4",
+	"iwAxLgSM82V6CHYfmKJp33HKDqS3uBEG0SYcVGabaFe+jQiRytXDmmFiLgW5spyxUKn+YKK+eW9PsjTQ",
+	"p0v9thKo761RFrlhbgwK7nzpx9pAN+TbYB51hiLGutWJkKl8133fUaJB/YGLkF1qv7dzaz3i6+tOJJ4I",
+	"GXxX7d30ENAFnq/G3RudHB3R1seyhdrG18v7INvUhqop+zLvp8V0E1QwDJ5rUY41PkYUc5GSKQ09HQ4D",
+	"KtlNeUjpygnJZl7rLKYcIWTEdDZXxq3yE9fHi9bAb2IcytNyZM1SRy9lWeV65R9wuQZprobg46NIjTsS",
+	"/CZhVJZPi/qtnTV/gM9PY+mU7uNERenEcj7JlEzEvFD4c9w1aU/AiYXkO37lwOQqcYrJgYPVrrbjFF06",
+	"yslRFxrrODyecAb+k7pff1AJwuwGBeCFGTLyd0VazmbxUolACCqqAUm7eW4mVE5qhkgd52KUiN9ZyXLQ",
+	"YRrdMYLFL3qnjEQyiEInyNnHpAE+J7AL9Z97L2LG0j2TXt17AU+pvblewPOeGfXz8d6lClC/PE7EfFZu",
+	"GEgCF7DQQtEpAyrLoNUa+QVc/oN6UNXBOFaenTE0V0ek5eUCMux5KzF3WtvKuMJsYAIyyXG4MJFca9BF",
+	"k/djNX3GjGGS1rttZhHnLCywBWUbRp1yaGAAq9CmoeYc79uqYdZwixwi6wOeJZ/1xngajSKdafNkVlun",
+	"o95wn6013wyZTckEmp9dIFmNSqgLlMSUgVBbkWl9Ihmzp+8txkz3XmhdUmsvvDGv/1nIrZw8zFFhheN6",
+	"yga8DhQ25rbmcboOVDYXCqm34Qshy4/VvAKpSGm8fuZiyq/wyo/t1oJGfnjK38yBkCkda0cxEXGs5Ka6",
+	"CXiB2mTAJNSlaPnbIQGdzRKlD4M+4PLKlCYaeW00lyxEvanE8ZynUaxewTskWEQ8FItAJ8VZcscSvBXr",
+	"PXmGvI5XniktyxIpOJnSpXlL6iQ76xI5qC/6Tc/CFvbRAUxqwv0EFKZ85paLBaGxUkPjicWvzzqjmvt1",
+	"p0WvKG/huTKjTJXbHZTZZFYbuXog2/DOp74vMWjxrOgt1sCyfSamM6rj1iu9vLb8IINlLTT3roO9hawy",
+	"tEO1V/qi1YBto7gUiNLq2F8ab93Un8PhhmnKx0w9lDNO6nQbMKw9N68uWVqba+ZSXfuxKpR1YpcPChAa",
+	"Lt5FoQUyKwLSqU8tSYIGrdcYz9X3nRG9hCSAox+4lR7wFywJS8QdVqPNpS4/m0OnuprfVrs1oMNbdeFA",
+	"wA1qxlabtM3jHqY8BGLnZnbWxNCl20bbWIl4GgFhP5o/3F/2VVsmb0EBZI5k1mFiilZWvIPMVCk2Im23",
+	"IeIYDpLf5zsHSHlqEjtOwYfPtnr24w97+72Dwz7RMQECjXjqEYihv9Lacd+xHzUwXPICGesu1Hla/Wp1",
+	"pfpGPI6YJFFKHK/3xgP3jjunnnT9dleqh1QxY7ZOQqAlwT7M0Ei1VkyqfcZiRmpldY63UGpwWBrnubK2",
+	"WsNoj4x+t9+xGvnxyNMw9JnwL7FGH36tz5bSs+Ga8kf68Fpr4MSvi4cbN3Mm4tjbW1D9DsCTYfSuDhR7",
+	"FtFRBkjeRZQpXRpzFJrEQJ9BmxKhZBTFKbRIYVx4VLg5kpoUCCGw/T6US1td6G7ZRrkVijr8Pg+WAOyo",
+	"6C6bg741uVILfoL+nO1+6JDzfDmC07UFc9RePzXwXFRVIsFFrpokgljvhOos3ogoFaID73ZgkH0vhtm7",
+	"60BztJNausEdCOl6Dz2sSFjg8cxOVfZ6Z5lKbGtoJbP9bb68he4UwPa6fi7VZ8OX2pCSBfiDMUtlqRF9",
+	"w/jdTWmrtENVQehsxngowRV010+XKq7E0tfGAw9rdPg/myhvkENptcB+YTca+/rZS9uYslFmq0YXf4BE",
+	"BwGZMso1H9hq6KgGHcKjRnbXnMmwxDe+aXiWsY4iLshcQqXjhCnnd5kRVznRtDShbBTdbpbefFoLvgxU",
+	"pnbwjg6UNknoUPcxVHAM1+PDgSTmTca36Sd55GyBLa0SWvDaZJDVH9Sy66Gf1aDi53vm7m/Jn+wahE0h",
+	"4n2n8njXJre2TW4b/ls5Hw01NDoVkn+9IDbvmCdxSVVDwmZCRqlIluTbSZrOZP/Jk+/U/KvXJmwcSbWH",
+	"vxXDSP2Qf7+5XqZsRPksESHlnXGUTuaDTiSe1BA9R4VKuVp8Erl0+PuSfPhI87VkIbDVAoHOKj1wzKhk",
+	"N368NT1fcMlZZoJoq6DAPl5L8HYfA7kFRH8lGyYsvUkQ/rbgVs/jmOAFpvBQz6qLA7di+FeCvkHSMKXJ",
+	"mKU3Ffhzz7cwyfufgJMtyrNonTx6vhAAdqqsm8/Oik6Q2Sh2bgu0TRRbH+PtFdNvQ4dpJdKYwEfT3ZXy",
+	"96gdwNmCJRmF44ANxdQ2KJ0Rqh1iyMOGQlnTuT2y76dsKbgJft4+n0eTCXqXacyxcy0ToBG4BXnnOY85",
+	"ubAxS8yK17chW8w9HcOHJpb5VG5mSZPJX8ftrA0I8CVhbX8+r7Ru09KX6qWeGZcP6lopWUxEvJHHCqG0",
+	"Vbe17vzt/NPmjXI7R3SbeC1b9Dgbv/NL8UA/VXF6p9UAq//hfNP64Drdx8gX8JC+a/2p2bYvW//N+6V9",
+	"7/ptaucF+vwFfXI7l6mYRr9jhR8eqTbyL09YPO2Qc+cSMDO4sHgeEyqV8NOejoQ7jPb49e3PuQJ+fLRb",
+	"4KKubrVb9vEeNhB9yf24QE6+IAqJL8ALb6Spt+JuazNriz53bTlb1yc3Cq2Wt7sZjd+9nd2HZvz7y7q7",
+	"taXzzv3dub+O+2tGDDQq3Dp4qw2lmxgCO+d45xzvnOOdc7yRc1x7vBula39RhsjWcrZnXiztnSe986R3",
+	"nvTOk9550o/Kk17vHG9IQHxv7/jTcBXvfOSdj7zzkXc+8s5H3vnIOx/5r+kj7xLKOzd45wbv3OCdG7xz",
+	"g60bnIhBzDyr8/bFM3J6ePSUzPAKZXPRKNacHYQSmar3kqEIETcGfVtE5tf3rLqh+JASYJ9IkkUiiuwU",
+	"KaDjRjky9OsCZljveg2vf7sF2ECrL77Er5jS4STiDGgw7GcVeMBoHIUI+YPPWmMpwEUe8/g8js38SBsi",
+	"iBISiyHCW5Hv2VLwkOy3u91uO1M5aOIqSQVgThZ+XEyjVCOl1z8cL9Q6mcW/P24TuFvKIuU+9fBG+e15",
+	"Sp783D4xcfYnhXVdVy831diuFdDIkgS464Kt7yswCOOQybQCCzQYC840ngZe7IEGnUQSrEaZRnGs1riA",
+	"zdCtBwvanIVepjSdlwDn/Hh19YbgBXlDp9tdh0eRRmnsWxX2ITUboezpre9pSAxu0pp4jd8+OI8XdClJ",
+	"QAdinvYHMeW3hbV3fqku9C7U4Oi2Ffw6O3ltI9acM2AETrZF3/ulrwPD1yz0+BvGAC3gInpqqEh5CcDg",
+	"OlgvL3AIYlIop9BCEuZmcy2/hDOABmCIBQsyEeG6mvxyXA6LULKCF6s84RxUrCbf48yPxVFAzsArCuLs",
+	"uPp0FPaUOzs5JoJq/Iq5nLDwX1mUshl6vY4D5PHrNWJIit6zBh+LUqkjUG2NI0wlmc0HcSQ1zUVhQzUD",
+	"WzgjwTTiN3TMAjO1Zhl4BuWi/wQwiB714bFrSw3aSiOhLDRj0RzV3ADhnyzSrNiYyMkxo4fHvd5huD8Y",
+	"HI4Gxyfd0cHh6OnwlIanx/Rk1Dtkw5OTAXt6wOgJO6LHw+Oj3nGXnQ4HJ/QpdsWlLFHv/T/6oe+6e6d0",
+	"b/T+j+PDj39rbYn1fupVnOdcB8q0mMb/MHFK2CKpJs1Vl8j5UBmDaBVnVipCMlJ3o1Ug4o8nw6QTiVzo",
+	"wwl4ODGio/3eQ0BilUb7/1UY/4QmeExSWjBTAadsLdKas7Tvzvf+N937vbt3evPe+XfnH3vv//63RlrJ",
+	"jN4nJ5RLGHEm5b0Im9Bw008C69UDlTWcsOFtZaRpDU35BR1OCDylTwJxG8BELyZL8HVI8N9zNmcyABio",
+	"hElkTomXZDGJYkb+Sww0vh9c19Y7UwJYnmyToeBpxOcso5xZkoWyAIdKX8cs7JCAzlOBqJ5lb0lRWw3V",
+	"NKT0FjjBibltqJHRpHJZh3QumYZwFWhoKlE7W9rYgzBwTYDhB+SuGtoqeHN+efnyXxcwCrVdC3j5yu6A",
+	"Zb4FIwRIOtR/rCNXKTP21GTDe+ec3tEIHMqCxSSaGUrWMtKbwr81hyyapX5+EUkWRuYCHzqRdCn7mvwt",
+	"kSnZPyYT9oGGbBhNaaxj42oDXP54vtc7Okb6QHv/N1IttODRkMbkf12+fkW+vWVLSaRIYNa5uOYQ3JLf",
+	"WYxCUDjg0EIs3RA+GkxrPbBQMI0qb38w7kQkLY2V+l2rPELHNOJkDjipUSqv+fNXlzoLQkkccUZGTN+S",
+	"9/TMw1xiedxNShqPRByLBdwCH4gq9JIxErwRcaynO+iQn9koJWKeXnPDPMMQVswCTcc0AWI95Z1GKSLl",
+	"5yHGlDSQnWue2yTd0WDQHTwdHgy6o+PRUS+vy6wS2z+uVmKNpTlsJjWdm8GtumlvRMnzIOZCOku9IyPw",
+	"Sdl0BlmEUrPazw6TELPgRQzFPA56czDInDG8MbBtmV/12rD7uJfjBlTbAc+L2kh9JXShumIve1k7I9qX",
+	"beIwlhqkuipaS3vn9kEmeyXwciUyC1OYz7L1bbjRHARmmof9s74cygnZJhjrlWp68Og33Wk5lOd1m61y",
+	"O5WEz36bLAl19wMZ0SiWK/mIQH82aDRMToB4yg3Jfcy1s+bXrb6WtdfIZL5gA/W3KZ2B7uRCx8ZGIiG3",
+	"bEmuEW27JHizAcIwDt6XidAkhXpRQTVByI7rxctL/kYhutfw0PVkDaUbOBt41VbekDbHJyLVLg6j0Ygl",
+	"yoOOl7hqq+wQFGAyjfONw2gSmrjKs6cpiW3GoF9fG8C+cJ7XMH/FbJRWRBeyMSnFqZF0zCSoj+UCwPgD",
+	"c2HQt5aidrXjaBqhh2GyjeoPWlz4nN+1gLNzroRzySTqISqhLa1h6p5D1PO5Qp2NgAWrWMdgVu1A31cl",
+	"MY6cjesM835yWPCcSlvdiRXCr6AO9XYGmaTf0EfLCdlZJZLlwWIXYhwRmpJfgEg8/Nhu+VP1r2jGvV+Y",
+	"0RJlXql0KjLOr8xPa183iucf9uRSpmy6LpxcKudfojqDS22Jjbb+asuaTGK+tkK49nHRuEguINJ64d6c",
+	"NuKqlC6CumZE/nismJqrLC7ZZgS6h8JiNRLV7rGvFNeFGcyP0j9peIUPCjhko4hHqY4F6TO8FPMkb7bK",
+	"ewdEPyHwWq9WjWQlWo6uxtkLGV+uO12fH15QyRQ5Y8P62ftLdfVqvv7KcNA7tg3eYqXDcsYIVQ657Kwk",
+	"x7zeFdrrSter38+gULGs5tRD818pSB85AuBBSZ4NWt5hwTZGfDNn+hy496tZzkuSJXWPfpsgwT9SCFbI",
+	"y3LWWFp4GW6uFXe47qlTSy80OV9D/u8XuLv1jlRr4Jr3ltDC1uiAWM9qks+yQ2BsS30cHC/IiWg6mh7t",
+	"GeoPZmYRoimdvcMvfn9/VvCeB2yh3m7Cip6H2lKwkeBd+S1FDOWilj/gW8zjWPkN6F2jt8FZk92nW1X0",
+	"yL60LVdrR9Uul2q6IzYEknQ2wgNDQn4pnSVfh1Fyj7LfnJFS+/C8THWqAtSQlb7fSGOX6LqxqVNBrXbV",
+	"KIJqiIivOz6S8nAgPjQ6RA9m7DTqtPliKmYPGsqczeB8MpHj6T1sE4qSN5OrOjr/4CA+f10B1ahFcSew",
+	"dgLrUQmsUvF06Y0G/fv8l5+tXNAZfV8+EbLjNssus6yrczEY328ScReFWSYg0NsFy/8DrPSYS5ZFWsFb",
+	"n0SzmfZF8NnCJRvOmeGm4t2N+OXaaXKkhIcnR0+PH5Du0vn+1LDkNlAA5jbjeFDrypgJgjkBprYzYk15",
+	"natZaT5to98xjBlN8LyuivbP5YL6RnZPD6Fyw1/5q5HJEPqCyG3EUYjAhu4XgkbqGzPV/MXFEXPj8YVP",
+	"7X/DIZsxMSu4bK1XKDaxU8aEnutRfjr68R5N38r4mcXzhMa4jZJ5rBuTQZXOaGKL4QCJIE9K2CGvyjV+",
+	"04BdBDT06XL1W144YUfbBm1LMm0DsBu557jl+iTbUBZOQdo6OZ2i76jHYDWYiTY4FcoBkBViFjeLXKQT",
+	"Jplp5coKpKlhQdTZYLXwGNawLLBWpmKtn5KzwpReQ+rRtCgXKavP4PXpBJbNkJ5HQywxpYku2bYd53o6",
+	"Mh3gdCt1yMV0li77WOfnaV9854gKN/nZpDqnSB5cTUWvJSbKoZVuGruKOE826wxM7izFaVlEktX6iupx",
+	"Vgz0EKzRkhq+gGddL2aNydRUTOrbJPgKZn86O0cTrDNPTd0COjWTO2UDpplVgAWHRE7EQk/Lt/YhN4Pl",
+	"d3ntXxiRVQ66n1ONPU9iDX95IKX+NGtdKKk8hwRyKPTBUROG+1lbPDh7kaXWbBM6HIokjPjYNOSaD+4r",
+	"8yhmKQvIt9pO+s53YjVqB10SDqWIUEV7RoJbxmYBDoULPf2gd/WACrlRRNGY0DuUUJRzkUJ9LQlG8fzD",
+	"MOwMBU8TEavHM2hzT+ac9UkYScCoCfqOjLBiI9JfO5pLrej0wuG3tdotNc78CtqfmrXcHj2exBWYCs1M",
+	"KKgDvUQbo9ftdff2e8U0wzdoWrWtSjw+JD9F3/fdXQbM0L639gnYmIE2vrR+WRITxLBCnRonrkOCvyVs",
+	"FOii6gzLBz+vYKJV2rV58yhXK1CQaZ5cupWDK9ZcVdLBl2lwXUe9Uf3FNsankFdmP8NSuCUeju8jHeen",
+	"Q35isxT0J7TjYBMTHCQTZ5Aam4n6q/0KZZNHRwfHa/oav7SUIeQK3WHaE5NXp5msddbr3ulFZfpvmALI",
+	"u5q7LMBncSkaheB2LsbOxfgiXIy6ABePzuWoO/Cv3AVZhZHRfsj9YGR2DscDORyr62V/v9+KHT3exM/O",
+	"K9l5JVv1ShrB8X3RuX17etZ5Fpsl+nOOhTfXv0vs73yObfsczUBwdz7IzgfZ+SA7H2Tng+x8kJ0P8sh9",
+	"kPVldDuf5Osp31OOx4acKDvPY+d57DyPneex8zx2nsfO89h5HjvPY+d57DyPnedR0/PY0OvYNTbuGht3",
+	"jY27xsaHlE+pSNjmILO27REFEzytHkDHb6DubyOuTDTtRkXSPrApjuw2MNPVYMoGGlUMU9uOGUilwYq9",
+	"sfhLBaAzByu25QDbapAg89+tdiumS8RtzeYie82D9G6Uk5TBREDLX2BGGPThnFXh3K4esG0vXdnWvmNJ",
+	"urWdrR6G3spELPRmF/GdEt1pXncU6KHMY7xKgCVpFkIwaNw2OmLvPSM0jtvouGoeAt3XqsFxakPOPdeP",
+	"fMtGtRqjmu+dGZBJeIJQIsnPldF9wGmEgaA+CcQ8kQFR3heqlDYJgExKBka8oALSkSNNpIaBG9Sp7pFU",
+	"T1MHBZ6QP0bmp4c4Q72yHQkD1Pi3jY1BY6Dpb1Z7EZH/ae7b8/sP8ftXlwNtOAPInOEx508v/tpaw/EM",
+	"o2hmUui+bBuKyfhxqUWY77Sau0XN1km54TibWxy9r1sZVeCKsfOwX3dYYv060Fg1lW2llevXmj/p1vDy",
+	"11TpsTLES3iXRtHTO/t9xUl7brn5GiZ7tHWu2QJkuXinw9SHo+uixqbilnEX/9gE6gtkOylNo+EekBav",
+	"I/VZ2zAvpsigd2+Ds/rcz9OJ7+v/cw9F3N45XFDgyWtrwmoYaEyjKQs1u2vfQ+1KOf+/9H91hmK6jj0P",
+	"F+oGApKeZbG8EwYm2qrYPDtdlRN1Yl8jqyGoMwsCJiCSZEbHrAE6bE5dVADDniLP/zRKb6rPO150RlIW",
+	"x1Iz9EVMEjqjSeF0Ho32hz06ON07HnXZ3qH6P6f08GDvkHaHx3SwP+yGzN0083kUrpMUkygMGS9hYciI",
+	"O5JoPEmVjUnDAFxLBAzvO0aSO7kZFDuNY5ZgzFlgLqhDXsKXK3UJKnPZJgGc2aAN5DgT/FfCqBQc/wWb",
+	"9CYKA5sIQFob4DBVT4G9irZgoDeCutPdenhvIOfTKU2WAb58gAwsDJMrztZz8wh6pOYg1NopP8K8PtN7",
+	"8v7Ul72uMg1Fwm6yL6/AiFdXIvGQnryC3KnEc4cYTdVrribOc52l6GvWHJhQbhJZExoCdz7A8WvaAjvl",
+	"Mgs/Q/RZZ/EgwmlkvkaGhnRQYtBZQthQyigFm5QsG4E844Nfm5FXQjwjz4najBVi9S1cUBCrFTL02Y8/",
+	"7O33Dg77RA5pjJhAGHWa8+FkHR1odiJ8Q9IO1l4mZLx8difhwag73Gd73cEp3TukRyd7J6MTtrcf9oYH",
+	"g0N6NDruVg3kaWU4LZPrK45AZSStYlt+bLf06fUw7OIPffdzc3vTsxcLto+WYjYm8MQ1DfsYl6zud+wC",
+	"EYJ+UOVBzWbHO1abWPcOtbuW0H3OQ8HZzWDpP7ucLVYJYtGfZppgR3DWzkVC97tdnZfW8+QwN+KpXxGe",
+	"aIwDFUFYyMUfHjRb+sNVnPWsk9qqWbDC2toAtLaQPb3Z9smJt1W5WrKKuXNXsGsy+6PK+M0ETnP7d2Wb",
+	"tE0IVU2kWoonA5oOJ2dalyVinlpEraGayNDcIJHIK5l2COKXgWrM1LchEblls/SaKwV4lqlVG1lGXq6C",
+	"7R170t0v0bBEbgqArcayDV9+Sn++nsGBEDGjfEPW4SGVQxqW5OAcTFwYXCxFnqLV1F88yPDAPMQX3ERh",
+	"iYrFY4WHcNrOrDFNKagEVbHCpegnNmNRafYNxx/bFew5jl2fo/iNiptBk31qg7GwLO6K5AXIfm8L3NTK",
+	"PYEsys2Ucjr2xciAxWXBM1WGUa6C7oi2QHgCkhtzOlX7wWUEiKw41oT5ciKSVA8Raqsg46gPOGowp8jM",
+	"PEMW2EzetazRdKNpP/+JzKMPuZ/qx0bswOEzChTOltB1GzCI/kDK66rhtHVyywrMwvh8eYhtZEogLVHm",
+	"ZVvHAK6Sq6ewhq/dcDcfmTHVkG5mWH4JUdibs0SEe2z+oHtx/xDcLZ/yMIvPYpZm7Na+UguRzCagHe4t",
+	"GbrgkHkqdmGnUaIVfyAZC4M2OhPilnFJAgx9ghstUvUvdIN1wZh2mRkPbyST4GwV9qtk6ZqtWiPRgLZl",
+	"H/I0+YSD9lEhb1MIja3LBtSdvOq0v85gwDzgMDfyURqOCXwZFjN/qPJS/2Lsa68p4lK6/zNkd1uYqqeu",
+	"/1IhRPI1vLJtjq9IijGglbNMaJwwGi7BE8v7akPBUwcg1uM1H3ZPtzH5x0VnQswqrfbLzOncKGbdzoLW",
+	"KPTuHbr+q4SpQZfmA9I247oAAroUiqI+SXw629o+ILL7xadxX/S6/pfUCmrhxOkkcmVYutRmh6Av6jPz",
+	"fF0CehexxT8xFBHdMSi7AGGeJ6R0Iz0ZMSXUKc7mzsEW3HO2t2LQgw39JcTdcS6raOyr1vqChzADF/iU",
+	"FY7716bE1rNyq2UNZgG/kRYGPcsQ2bebX9XqUYC8NtJ/sNS9NMDCdGYKIeCg2kqKrJZR72vyOr/RTBh4",
+	"v6uxt7OLMSKhHr4mA91E/e4yH19Q5mMXfy+Nv7MkLU3RmPyJ3pUY17WR3nycNnJCwCvz9e5w33W31lnE",
+	"W3DAeo8wu+D0RDZLNJBz7fboaAqIBeBjhsO3EEm4UuOMnN/2gD3RgY02EaMR6XW7xOE2rkpJbDlwvnEI",
+	"XMlRTwMZCNa+7hIsxHmkaRMJQBxSU74iJPN1TmoKbFurZyYISvVMVFwNQ15zPSUkSjskmMWUB31oh9Kh",
+	"8GRJkjmXHRKAVR30jSa65q4l2FEiWp0ZU4iqz6N65lxOTPDM/Oqo3ZUAW5uIYXST0jF+5jC6CaOxkhkk",
+	"oLNZIkB3479orB5xzWVKlRdBAkN9cTNKGPvdGS0JmZxFKSOU4E9tMmAyCtUfULGlAprjMKBPAhpOIzVc",
+	"OhwymZXUyraJJ1AeXvMBHd7OZ7Jt81RqfTrklRIuER/Gc6Dy4DjjSpRApsAUAAL/NhTkqr8arwVnTv3d",
+	"mTi1F/HjM3xd85XqNzXafAlhuRO0UkOoNqWI2fe65tdHqaGbERMRM6JrgwvchV8Ie8ZRSWzV9Sw1O70z",
+	"J0WRdLenXrhO5DwGLHNoWhUxq/3F+U9VRvM6C17Oy3i8f5sIkySDrVPbdLqc16Dsfuyg2cdeDDpYDGfS",
+	"NsfCzrbnhlDYa051f4eO/RWJjM0bs75oEYKEwfeQI49pJ9aTKGuExWbolmtlxQ515lNLkUa9gF+pVGnU",
+	"8voJpExdLJEvTupUSZS3an4ap4QgsDlk2KFf27GoIvOveEg9TVyXEDj79A1753fSdCdNd9J0J01dkRKL",
+	"edpckCB0mcEXgwo3m4WEsBgZLPEf/ewHMVJ/ggA3hs5AcmiUqSyd087ChbYU1pOqD+8oH3p2XjClfE5j",
+	"ADmasUQKjm+ViJQDb+5AukdMaRoNPRemNiMMV59ZZDSW5J41micmxJY1Po41noyGy1JTgc2pam/OqJSA",
+	"JcUxtByzlNkdq5bC7dTFD8F4MI41H2vL/twUawmi++Z2nzy5cjOPGhHLxM5niDyolkNIjQ8mEhKMEzGf",
+	"PckSZfDfFvlP97pn6S076Vr4m+csxTyXtTPBZHtuH6resLdfVSVwoRa8vN84t311BlJ9lyOTnRXecrPb",
+	"MSbdYTd5Q1KwSzGbPDcF5uaGDiJJ9XU7XiJ05BnRyMgtFwsX+k2ZPE72mSyZxgDQBxKB55zNbFYqJ6A2",
+	"r9zex84+gzmnodXWtHjgNVCwrwaP0qedJYtnMeU3EyonDiTe+lWs1xACtSefOC5d3SJTCUL6my4biyQZ",
+	"icSftF0XVxkb4zSOX49a/Xdr9jnO6A/qpo/vi8rmBwPPZdftLEMwI4HedX2SyfPOSjuOGo+8SZO5TG/k",
+	"hCYsvIF0ikd5/HB+dXF5c/X218urm8sfz99ePL+5ev3Txat/qm0IebKZSHRizB6LaEiC81+vfsRLAzxl",
+	"kKyEN5NUCDCMQWlMRBya1GkkMa8DJrL+FHeXQWk+vWVqQcByzhBAxYxxc9nD9Ej0DtZBRcn5IBRTGvFK",
+	"uCgtofeOO6frgpCC34xoFM8T5rWmoLudRCNsr3TtCqpVrbpbHWsOZU+gimkci4XskEBNoK6/wYtjIbXy",
+	"tZJbqy4z/dCfXMRDhL+02i31vLxCNr80VMaHG7Z7mkr3PNbF9jswn35s46eFNwM2hG/0rY7UoMWLSTSc",
+	"uCYT3utObDs7P1PEcjAwuGoBWeiv58ZVu1Ye1HWrT/atP4s34fJ1lfFwRgqNOH2llQCiN5oicsS9y5qP",
+	"od464sNo5sMYVYsG+XxlPRnB3rYGMLTXyvkU7B5w1zrkasXK1GYyyrtJFDOjpPVr1bc2rEVt+JVPH87t",
+	"LFeZSsXjp/vn1ehvbKeLEgL31d/8uAkv1VMuwaqp2v1HOBi1alVGhl4qMCmgqN5ZaTXXM7X60NiWeRfQ",
+	"wsnrl7Ee4lB8Rl5gzPEAtzocFeVx6GF0SIDHMKh0yEw/d04i2ucpLQU35MShfnGr3UrmnOM+w3e1MrMU",
+	"alwGAmYxJzOze5pJTWyzvWNJNIp8K3Oux4wel3JHlW1EaIydtVAZ2M+0hJqqwBp/fdL9H8GDKNX9k8+V",
+	"QC7XP0rzaudOlmG9Zc6iVqHmBttnMFDPle1ccY3+1bh0UITZ8JT+S1eibKGQUZmmCxqlutqkkXX6m75v",
+	"1UA1/myUZi6QLpuSbCh4iOW8EbpTervnbFSosFxEPBQLn8CLpkwqbwT1qj6oAEqujmJm+NI4XtqKSxov",
+	"6FI2nezfYBB5FLTeFjDQjurweKcIq2VkrVUBmVNeaBv3eIG1yhraNniUszjflwfINq10qB8m2wW4thPg",
+	"at5CvQ1veIV7YxsNpY/Ii376EJ5gE96Hv7Sf2Bx5YZ03ab/D7V+trSxyTmMRLnMacfPf1ZmTMgP/pUYn",
+	"Uleq0Vl3Uiu8nJ9Ew1A6KxUkTKZB5lzmoQ+sHYudn3IjhyH/zQe9rbTdyzShKRv7Kt/1L1AUJ2bL7GMl",
+	"eBPgBEGqVm3vAH8ptBAv6J0XZHbdgWuO5fA1GzGnXhvGOWkV9sOLTFg1hNzVYi7X5a7m0bK52Bi2kUWl",
+	"za0Z3kllX54v8tIA/lKJZ0c211NeZn5WFZczB3mbubgaztdlA6hYkh82Mehy3jLaOjLTINZCkoLeKp0g",
+	"7ljSJoyL+XhieskpdKRkIS6JTC5Z3gEjGqYREP3vlKRCYLMnXI0Brw55PRrFEXfknEEOggg0qqPCJjDv",
+	"8YiaCU2sYbcyTEhrxYxi2ELnToCJRj8yN3CLek+C/a7ypQm6kd3/ETjiWk9gwTf3KNcg8/QLsk09HeIN",
+	"acoS9RX/51137/T9H/vtg4//429bgvYIGQ3VPK/O2S/0QzSdT3H8NrqDMi1nIs95GsXKksRvPstg+FZt",
+	"CPLczF1vEmT4fMHTXlf9dyz4GHH4st1WiA5M8tLe0VIbz8MhylNjd1Um3PJBXKcp0zG0sh3SLebSpjip",
+	"aFEYowL/UplpA6tC0FvPMuH9ZctkrELN68TZhxR/bCORyA+ChPNEs7zYjX3Qna6sTn4dDrrT7S/EflUl",
+	"x5tEjBMmZUPJhksnc2hRzrw4jFjSp2ugBTmfI8akvSbNWfVttXTxWX+6fakQpBxnaJZ3KOJsYPPKNtFi",
+	"drtN2Ichm6UkmEWcAyCLFmz5DektPskHY3vrOhYHbOJFKLoy22gm4tiognDO6qeND1cRyso61Wui8Kx0",
+	"qb/MOv4wGLDvdDWqXyAGAJPaJlLgbL8SqTI540gW0o5/tPDYe2HQPt6/afzEzft74r1qns0O9ZtEuuxB",
+	"P6JDzi0xW1TJhaeb6yHBEcnUdt3Znsf8pqlc1p42j7yfsM6mM3q/dsLgODPGPAJbW12FTdDrFuX36qI3",
+	"McetbbcFC7zdEmjxlLi1esEmGppEL9xIJOT1ixc/v3x1cXP+4uriLcoMUEa2zmVBI8PrVf+QQmaUlfQv",
+	"vmKRlkpmZ3GReAXB/jqthoKs+qOV/QCXtbWTZQkjTBwSFF+tz9sAHqu6ruKZkSoRJ4GesaBNApSfGiBh",
+	"zm+5WPAA9z9Izqoyi762OE1JRigy09fiCYyR0YHHTEqyprrD2RZqN0jzkCkUb4yjO6YlopnxVBKx4B5I",
+	"oO62MKr0lFSvvGQ8zPF91t/AK4F5q5ldYZttcqvxsqFZeZYdzgq3C2MoG/hdY9a3VLpKIardYxC8kGeX",
+	"xnFgQjs52K62I7GVIQOaLYkjDHb7gaB8OKoXLmqqDSnlHuWGlraeOwT8KN2BXpEYhzQt18IHbVwleAbM",
+	"5KEzZySSuqXd2FHm8QS2VObQwnMjCQqJhVCLhI6ahq5wJ1ufPFcZR6lORGct+FyfLMSaMUa5Wh47ogeo",
+	"HqyD++ogFzRAd61mcNo+r1APzKE1kFmY1onznnzuow4q3a1tAFEebzmV8VrDEEgiIz6OmelC0Z/rZqec",
+	"lFPOjOR0ytYxICqlEf33nBnMZl/dZwth/1w+z2Z5jBlLhsy3hLlYzMoK5mMxOiBOp4zIidfT+S+hjDeq",
+	"rYTIOdMrlqu7Gba8EY4qMRd/mg9YwiFbiHTz0oIw3rFEY+e2SeCyqKPZEBVjQqvAjM4KHXZPj7fEr1Zk",
+	"tl2r93Sx0UbazyHecc7x16W1rFvv11APUU1+7IzuhvHQZ2X/Nllm1W1WQ+bCe8rjgLv7n0IZtlJXVauB",
+	"KAu0TznPBrKN4r9TOzk1ipX8I91qodKJO54ycoWs6NJcmq2TA0iWlk2tmcptVU+uhZlfDZPinloF1/60",
+	"+PK9SqzKZ/MEEAK5NTZKkXKrw2gnWzNkHp2polbXQj9qV9R6tJqtMW+q2OSHIQ3urHRv+I0Xt99yVbO3",
+	"yvCJ72+L1Il9NbcTZm4cu8lK2AC4x3DU6KornRN5zPTHBwt9kFUgl0vhTG6YwPjDyeGDijpk/fYgrwhL",
+	"gu3kHMk6OYHa4LayTLJ4Vq6YxgYgnPpAdGfztTXZz83qiZ96LbqsLNFKwgojz9SqNjXwTGflStwXcjCF",
+	"vkuss/Vldg1IfDXqLl5Uv4nSERGIiFfC5wK/GfBZhPxU1luR26IlJ7R3dNw/PDlm9PC41zsM9weDw9Hg",
+	"+KQ7OjgcPR2e0vD0mJ6MeodseHIyYE8PGD1hR/R4eHzUO+6y0+HghD5tbSelie0g3i+Cn7IPyhaiOJdq",
+	"p7N4lP/M8WSYdCLxRKZsRPksESHlT7bYrJrVbPtHbwebkJQWIAiQS6QSIrxYXeEwEJjXVhyE35wq6/oH",
+	"wdjZZvfb2LzpjONisbrvdQNRWdsUtCVRSVL2obgRBb212UWyRkP2KkBwUea5ZbYAQyC0lZ+pZBKIgRKC",
+	"WDAU3KvlVjsWw1gMb1FO2OcgenNo3AhqSxFCmtIBlTamAQ5NyjiZRnyeApTleE6T0FQ/Yo1dwkZzUwCp",
+	"U+Ns5spm+MyWzr3buLEt08aisFa75X58y3EK2y2LKDmLlN0NgyiIdXx2w846U2ZYYnhrExYusTOq5JZZ",
+	"u3pGVHNtDu5thSKHZBSEYLVCiGmak646+F6l4w+Ujm+u3D1MbxqD1hy0qnOPS91U/0FZht6jC8Zus7LP",
+	"YqGgh0yeLj3eyXO6BLc660XEXUgGbBzxrPikr6nQwkIf3bvWFL45navJWqA9Mclz3tgqdu+ValNH6lBA",
+	"w4Gcu/JyDSpqFil+uhX6eSUHVqfoezUTPOJjO/MwQ7aWw0qWIP29EGDrnvS73XzV1bfvuvvvofTqz967",
+	"7t7B++/677p7R/inv62TrKnwxK0ysmwc2ZmOk6AQCunSpPV0mAhMyUB9bLFG7HiLw1XHN/3dY2Odv9Ib",
+	"+XfBWVYm9OvVs/xoLuZq/z75niUxCDs3eny4DaOmcH5h9WGKfQf3ktFkOHnL5DxON6bfb5uQucVStiwU",
+	"IrElrBoWSsIbQUWOxJyHpYWq9X0/nV02PDEe18+pnj0jgR5RoLaNFfnQuOkOKh+haEK0Bz4+xUmpEwlp",
+	"zhK0Al/t5cly6R0Ax0tfXNcabO63sw90WOIgKAPMTHgUAg8xef7qEsJcRvdiMOkhAr1l5HYFKrmzvMuV",
+	"M/P1b5iduGXLf0IEp7Ej1SultQvg0UGbBAa3HCgo8CQFGopN3eqy4WBXO3Sv4vZTN62S3GGKPGFSzJMh",
+	"e2LgeDYjx3N0iz8aBXvPw5S0FZ5GJYE1Vvs9dj1aVFsYznGhQ75muKrAbVUis1xgh/JOhFusyCjBDXRF",
+	"vGzsktWU2VOR+K1sTWECnVgJjgGcLjFluJehjjkAVpe6Ldc5n8x+ls/7s++Dwh31PhQ8AwZMnomsD8eU",
+	"05RVfOWrBjQOEXmOS5ZIbhQ40pyB2v8D37M2qdm5dAhKTNg5FmMUyICKZB/okAJG4bA/FMmsX2D5It92",
+	"u/N92vtuLfPSh1mUMOmNZF5GYw4daWOq/u/IZCxL/Zz9fYxlbsaCVlKsdsk4oHJoLMEBowlLfOJslEh5",
+	"M+z96/dhL74bjKtlZWFX4Lszzg9nWip2yAXqjUYnWEhmNgrkBj3oplLOWQXvHeUELzGBA3Dxx7okviDi",
+	"RTK7X3OnnA98DDAwFe5ON+2LM6q8+AmTWTYFJtUJ3cWxpo0xF+DnFLwa2L/5sR8pi63m2FdakvS0epdz",
+	"xoblC4kaxsdSZypdqAPb2jYbFSWVyU6od2Zc4flK7Yjr7Mq7P1ozkaSt/kn3pKt0kGXfb/VbLv9+q6qC",
+	"u9Vv/ZeSFG/p4hcdJFDfuEm1Qya2LaZMdMe4cvNmiRh4+uSlfU2xIHxBl5IE4rZg5IjbtQi8+pnelYOf",
+	"nkGnQVVR/iojUwmZZ0bzFXHbwZ+yDlFvYrZ1NZ0oVx3Ld4CNjY1SUixIyvV37e9npeb7H0s/5QUdsnSD",
+	"VUI6OKfUQfecmfhBlt9U7pVes+Xq+t2yZalZvupBtdIInKZtxM/9tqv6NjNaXbAh3X46E/Zx8nytdgtG",
+	"2tKMy622N2CeUejIfHAz/6jmMU7ofrnBCa/sy9JwDh4K9W0kbpWPVTYINatHXQf2S8g0l0CtZYPBXv2X",
+	"ekU1t4I/lafHVn6qfwQWyuUWmqcQ1iNlWLymbBFfws7IkGKemhHGU013BhIB5vuOxmi8ijhsbr7it0VD",
+	"kFxVs6dOhnnfjUawWR0kKkRjHOjL8wUZ3W5191RRWxbf2TYz5F+wrGO+kcms9gISZWadZdAKZFptxCxi",
+	"SNCui5uiHC7n5yWcqkQm3xjJJGR3BsNllojw88J7GvvFW6GxFogE5HAlCIlBQ/gcSOtrod0+BeTdo6S3",
+	"akg+swIdhfBQG3JaGWGyIcyTdDE6kLhqNU21vbP56MGG9K8SAUuiNNfFpc/j2sBsQ2ihTTFOipniT3P8",
+	"8gAyNSFzfOdAj7lqU2/EFfLC8TTd7a1pQb6s/b3/eXVWGYwyAgdiWN92ZcxoOqmrr5rNQvfxbvGm4srr",
+	"zGruxsbC2w0sucQ4JryUNaZ4Qquz6IdEzGce8aXrd1ce0ifJgA47SPEb/Y4RtNsT2YkE2Pu/SiiIDAk8",
+	"uI0F6/DLJUvuoiE7H4JZnN8kpc8s2zjo+7bO37zED9jM2zN5rHqnSi/RT+qm1VOlPryNX028X1sj75Sr",
+	"gsa3+RNceymj03V2rhML870IfsJ9U7U0rQfoNtIJn9KmoxyjzRZPBChyU5oOmxJDrDoyuZUDUn9jr+cN",
+	"8mx0Z9fW3qsPtN22tsVG8fzDnlzKlE3XTsuGW+mnUpgTk5CmZgr8gtOEzdQxb7VbRurkPysfFjPX1Kua",
+	"uvInc85z+ZusxHoUM5YiRkLWHw6tWWyYsLQZfNpbdUqCmYhjXTppa00y8a35z0XM5MbgaoefgUukNsXU",
+	"6foQBAPGd2UHzgElFvE2lN2UelJJUQ6G5RtJnH3+BP5t6hkkS8klrNu6GElV9tFBcra1uHj9yiQ+hUnc",
+	"v+p2+/D/N/Fr/VbhLzRkFk4JCnDzLz8a7I+6w1PKeuHB05PD480KNH7F3mY6FXysqeXPcglgiIBprnqs",
+	"2CkWusTxXoOd23sMrOQnDl1dPZMFhIo63R6D5TcjSlCyTOmShGLF8kdxIssgohY2kntmKM9kGsUxWYjk",
+	"VmfAae581LLGYdz6RKxh9njcbOb7Xa/fqyP6moM4h/1YCA3p6d84NgQzuWFgSKuc8qhQTZ2CUBuA1wzZ",
+	"wn4TpM7a7IoHj0R+1x7w4Rp5bnavTMUM+jHUmXI6lNiKcG0i2WsP82g94oSNcVnUCVcy30/y7n9iodcr",
+	"yb7BGEpP2Fsvi6hrUr2I5x8I4yE4STavbA4BCZRICUw9v/oPPDWzmHLZIQEw4tjfNSKWAT4DW5BKsmBx",
+	"3CEBDacR8FzA9Ds/yKGYMdMek0TjSeqUnOgmHizLNHl7U0uVVQ+ZhkYRx1oQttotw9cDb1ZiC15UQA3H",
+	"O1YXWj1y744moLfVs9++/vni5s3rn39utfHfby/On5t///b25dWF+Y/z57+8fGX+4/LZ6zcXz9VLKyzs",
+	"tyJtLgp/FAuIHsK9bmloXhyuPczZxsudaex04mJBBHeqfqRWXStn/GTrZ1yZN+KOJTH1uLpQ6jEfTjLk",
+	"Vqa9DMTwNvFP9SngPP0gCGwISagFHi0ijZ6RoCsDbBJKJ2yqfhZ8WDRVD2tBwZblZM0nlR5bLbSbV4/M",
+	"MuhVeISttJAT3dfUMNGaTeqnSbiuK2X8FRBMTA5ZLa3MbU21F0zhlqe00A714P5DVYp9FKmtN0siXlKe",
+	"j+CPJ2TCPtCQDaMpjUkYjaNMwuHsfiPJ5Y/ne72j4z6JQsbTaBQx5zN0kTyjtyx0fOnsy05GPXq4P3za",
+	"qFrSHX7OfvPtTCgQuQTDYuOWFtyPUh1RivUybadIdoiUoBHXcIq1Cm7daJETjJgqhy9KH5TGTdn5vk16",
+	"ZRvvgKEmqzV/qFwuUL1MfLPzn3vIc7t3DhesjKqdyXMyjGk0LR7uQj3yFmbtpMRFz9rpzW4pWGiJCPfY",
+	"fLMmEG3QtAlUkrXJaktGm9ioYRviSTY8a8zpG/XetuYYxIaPq3+/uSg2QCxLKulcUBAzNSW+AM9NA/n2",
+	"7Ytn5Pi0u/9d/l1PZjQdTpg0DfBPEjaLoyHFYqQ1oqs8bIDFojp0YA4sNlXDkS2Oz5BPY+TaBLItkGHC",
+	"SCBZeoPqGLrDZgmTxfWtW9nRvHsqyejYPR+qC5TgOw1ylC201FilkcxZxLp1SLdd8VwzuOPPV3Ebr6Vv",
+	"3QQr1k7y6qe+wRnPsCd9C2w+WgkDwHBmIfn2x5eXV6/f/vvm7cXVxaurl69ffdd3y+Xyz4kkuWUzTSaT",
+	"PUw9XltjBZG83+s+xLKfmprJEhQHGBk4/WdEWaN6n1IUD2QCQIj5cttYLJCyS7ZNembheO523xfhk1yj",
+	"3xi+nVf6H+8KBd7vt9GamvUtZZKmVKHLt2zEEsabK3VO8FFKHFjR6QYjCtwnGmhexKEkP7J4auaWSvLv",
+	"819+7pCXUNvCU8C/wpoUMWWSqFn2FDh75fxPUdbfLLLUkfYObTDkGXRa/II2eHYoK4Ld64qF16eyhE7j",
+	"aOnJ3USU+oOak7csZlQWvI1xQkeU0z3jxVZjohbdJ719fJwAMqUaDBqzNG5tJrCjmJl/EPRCXP4bb6H6",
+	"T2yJZuCZqape0qm2+/Hw5afIuajWBD1wongzxKIcvsyokKrIb/6xuKmEqflBkAS3Ep66wTyK0xVzeCz2",
+	"O73jaswatYemIvRFkRJGwz3B4yV2wQ6TeREyVP1pnR0iU6/CCuR/x1HKoO1WyHScMImvmbKpSJaFF+HF",
+	"63J8pVP2r7JZd3ZYr9OtnqkV7yprUHCWS8+m+e6K3fOjiMP7YV5xYdCtlC6XJBUer6rSf2Egrx/OdVGr",
+	"Uok42dB/c8u2S1C1TDpyMaEpKBlwHOmYJEoRmkl6jMBaB+XAWq+xYWAK9E+w5HUQtj4ptNZ+BdTTb5Ol",
+	"VjsTVtxuFsJxnoo9PRxERtW819vpNX841K9euVyATNlguU4KbJgns7JA2FNcqC4tOSLqnfZYOCz5UZod",
+	"EvCKHuqkOJAy+qHvunundG/0/o/jw49/e9izdG4OkmlqzU5VxDLsYa5NOwSKeKhT17RptnmJ+iZncpAw",
+	"eiuJjMZ8r2iSbqe4+LDZkTxTQ+WMIavfgBEPjpc5qO5YeyfFKXUp7873/jfd+727d3rz3vl35x977//+",
+	"t40sgYpz/ibiW4mqcnDME3f3US+mYqFX/VMH5FxHLfd47arZjk+NWvS+XpBtnZtWa08Z7n01o8U99LQh",
+	"xKPrjNfZBiBGNsgDcrbIVl0Wll0TXsIlIM6glTJK5YpwGzDlc9tmEHI1YUvtjCsbEihKFjQJzRPBgBKE",
+	"gpBwIWFWYvfeWQ+4SKPRMui7rdjKvEsZ75BAPURI5QQ44M19rJ9FdkeuG0L1lWGHBPq3wL0ODwhQsHdI",
+	"QGezeKnTzfYMWTYzTPidIciNSyOpX9EmkZpcBFc02gCAVtSsG858MhLJIAplBrShNzZ+sZ4hIXUOHwKU",
+	"AN4YLwv5aXvZg3G1sw/ADugrIBvPY5oQ9mGWaEyUb99e9L7L6j2VhQB0pUruTg3fdTb6PRrPIs7+VvTK",
+	"j7ejwsf+KuhntvrCaZJS+hqux50ccah00HPf1rGFOEYqRHsHZws/0tFU8CgVeuwFrpKtpEj4/RfFsyD/",
+	"5+5/Kluq8/4fD7EmbpdziV85YOmCMU7ShSBySHmG1c7GkUyT5So7KKbzg/1poGSNm6jvA/u4ekobDVUr",
+	"AC0X5WwuJzn21/0in+j+A/C6nn40oAVeTYNh5oUGkUnTiI/lKgCyhfO2FbSSDGlKYzHGVvYyfbzl7ajc",
+	"6WnEb7zmsiGB1RYzzdAKi8vo1FqcPD3uToI+kREfskJpNVjYmDeXaqNgkH1kEwwapFVdBeQ7+Uk4PHkg",
+	"lt5ErUVp6EiarPNSWZ8RhlbVt8AkDAWXaUIjjt3xbEp5Gg3tZj0js4TpeJ3EfRyNwKKFkmEgIzJ7ILdD",
+	"vpHWZrGl1Uq46cNgFXzBivm/958+wNnfr2Tcx1443fJY7OuzX6ckssPL4+Iz12tM3UZKX87lrJSzRvnB",
+	"cI/lgksdy5EbYpqp6V/Mn2i1OA9CuNP1du/ljMpN2pYe0LJ8NY9jA72k5HQW1t+Zjpubjm0+j+MS+7FW",
+	"Y1dllcnnMRQblVo/Uouw9jd8NtOvUVHmV2Hj1f7iR2XMNSqQ/6KttkYdC1+9eVZ7Nh6FHVZ7tJ/H4CoZ",
+	"ngcNt9qyuhzSTbL8GsRMZ5uNgKQEqwrrJWlfO/Vm6hFZ6gGhDxfA1s5ZreTtBmxVyhxIEl/NaXFkIBoW",
+	"k6UlL5rSkHmzIH3DzXLY3Se/ctOgzkJ9sBIGpdHKRhIj8vbih5eXV2//fQPs5S9e/nyRleslbCak0sZL",
+	"xEmOpAROhgSZb4ZDNttO7lDJHg187+lGvIS1BdmDmJFtLTyzCZpDh0sN4vrm0THOPqQ3FXsHGB+AVqFI",
+	"LzWLKedVdf6H99k7vcojtUmFuRO9X/VQsOzZ5MdNXSogcJvyCHprhcfU0yVBeRiFXmK2lbQBoM3kiy7y",
+	"0/twLAF2mDfrGcVKB/tYix+OG7GKfXYiMazyNrkcT4uyUxjolm3U5z1oHpidJWIQs2kpE2/CsPCP2I3U",
+	"VgY7TULggxEje8RWaHPtrQVWPU3ZgcbZlqIzRuXWarp09bSfSdSqqaKP0im6AFCxFdaQART9SY3qtZJC",
+	"PNnKibe1c2Ht4145Ln3Ue8NR7zAc0KPRoEsPuqx3zE4OBj06PBqcst4p2x/sH++zo+H+iD497B2xpwfd",
+	"w4OD497pwcng9KR32Npq7t+jUn+MxpPmOK0/KefDlGVW0Qx0P7ZbC5pwzbPn5W3QdHRyIuZxiLxyNE4n",
+	"Yj6eKLfAhIN0XKptuUQouOcZHaXeaAAnPvXTUeeuoRzRTvSaKmMHdhPhQAR3/6yTv2xBViWsN4Yjz1j4",
+	"lM1RUq4gcr3u2pKCcExUjiXTgE0Im1o8wZxqcuWDelxBcP6YVNPZlCPIUSMZoHFNPDAXSn1V5uXYnyXL",
+	"gSunRd8kV7SUO6ClVDHuR68Uy1XQw5RVy63Oc/Zyh0CqEtb4NzaYCHHbuMAmYUMW3eFssTs1yx7fbOTt",
+	"5AJaZIh0uHwgQNdrDJR864yOo2i2PhgvmK4BvCDI9ReBBM/bCofdbiNk3NPPgHlUvs17AJIRq7le1t/p",
+	"elmfmxtXN/uPYkFGNCHm2Zr+OC/ucWXLK4VpHAPtQ31AdT2wC/XgLVDGg4+pJ9THkspDZBd9Fot5eIH7",
+	"lAQypsPbALydIGV0KoM+0WSTUjvKTGKxezTMo4mZZ7baLXiKWjv1hBVOaHNVs1SCclbGjDMMMJa6pzIa",
+	"A5Gip915v9FeP74/vDX+cS8W43Xi+jbyIru7mwkuIezDkM1SHxhJVv3mZQ4zOR+XNXMFVeKeW+7gc6B1",
+	"7yOoSloqlNzGBBSEBiGHvBAJ6R2SiZgnUstqTCvGUsBOYmGW+ZmpTxNz6e2k36ZgWxPdVJMO6Q0YMPJ6",
+	"F6os19J1nTw6bHEgsp8nPiZeBxDwv+csWbY1lawOzBvYijMS/M//7//5fwMCIkZqQKT8iCdpOpP9J0+U",
+	"oJUdp0X9CeDONLIxoDpTjdh+ak5AuWvY1grf0Vcbg2BpNbFheb82EqqAsMo0Gxgn+pBYQxBUnEPhe3+1",
+	"l4EV97qfSAkW0v3rNSI1OhG71zmJ+FBMldox8ytG5FLdaAOJADsyisVC/dcv0TARUoxScqWe+Cm0aPPI",
+	"4BaQ4HMK8B5w8CXq0d2RdIA09Qbyye5QuLewQx9Al7qExtq/+HP15j9tA++fDlrEn/C2P3OQEfa/nrzD",
+	"FoK99//4U7/4T5OL+xOLQv6ET/gTYa/+1Fvwu7/5QG6z03XU3Yq+r5uGy8ptQFsRY38jGMJQ8DTi0Nit",
+	"iQa1rtbykoV+SJRttRYflykfUBgZKO1cAvEeihQwId6yMErYUBsOXKRkpBZpUdSV6zWPez66hyfbb9sp",
+	"018VWua5617V1zN2cTFeo1nxYO0TJSxuuVhIaNTGP8BZRPgLTVERcXJANPuQL7WZsunMp6ReQMKMmAuU",
+	"ntNbKEtegcTIrU5vS7mz2BfbyGInjk8Pu7xgnTTzxXvwPpnWs3n1hDys0QrDKcnv6nRBbjQ6vekLYOoQ",
+	"CuVyAaf/qHtgYLfJr5ze0QhT8dvJEcHAy8gLf7y6euMEHrOPgLHlBn/UPdgS/IzOwsI0lVvoToSCpEmk",
+	"Nv4YdHKWO8y8hAWNUiWC0WTBoHC9bXFwv17tcpfwPI6dQzGfmRZRiO6qhc/kPxhSYRSWlAIeHjTz7j3M",
+	"wNYaV6e4QiaipernVV/ODEkrChlykdnLyiomAUj7zpjOtEmJ/50ymQba9QSqTFnobMPLnEHqP2iUIO1A",
+	"rPwdynFuoBDV8+uMzqXnz3qj3IxEckNns0Tc0Xj1jUJNvO+pWYs1/h1tlE5xEPrPxkHCP9p6ISUZcCsV",
+	"fkjYUMCGyBvEJR9WD65eL+wbtavuQc7j+lagzDRMEKIiYc3X4/a2SiqcVhJeO7dqu25VTfqhNfHE5hxE",
+	"O7/qYfyquudo50B9aQ5UmVGwEfjueSFbYQKbBnrX2EK+6s6qVMgP9rc8XuwZMtia+LcSrwnDYx3dJ1XS",
+	"s9wKPsAwhPWGp4H81jKW6Jkr1gZPJBvePOu9+Jf8/j9eThI5fDaJ/+PlL//6x+BIXv5bzsTgqXjeCEhB",
+	"GoA2Z84q7LsrXRZzL6Z0a5mDklLmXeZ2Ftn69AEtw9QsukK6PEp7JNAB0et2ldXROz2t1yfmhNZMxf7N",
+	"VPrRsgEcOfdJqRC3ecDCk8b8qmu8RPsu9BAzhyZKjRPweb1GLKSq7TDiiGpVW/e6h1vwIVeiPdk2y695",
+	"xUG4N1ulYxCXklXusg07s3hnFu/SDbt0w9dvLaOZOE+idHmp5LEO5ofTiJcwBgbP3v76HFt1rl7/dPEq",
+	"QGGQ0RsAJ6YmiekAWYt6rlocYBrM9qSakBbImTJyQk5ePnd4Ezh5PWP85XPyTHAOiMVSzjGOH7x++fzZ",
+	"zcvLy18v3l6aIUndW2vIeEKGthl0+pkaBsqL5DTKopmAHaBZCWcsgcYj3Hprv2cm4riUbrEwTZrAStfH",
+	"5vh7gFtiwTPEckACjEYRC8kwjqAXVSntUTSkKcuKYjJCqeevLrFBIQJ05rEQYVuDXWfwqFiRbJ747LzW",
+	"JyaMli1asHZrABVR23AOYW1k/d0Cd91vb27y4o/QLT0SUJ8seEqRTFnzpxbpunQaLzv04yidzAf6tOev",
+	"XflD62O7ohbX1vVSTcwkRg6XqC0DbuPyhhi/1/xQr2fK2RIawjuZc+XKogdqmqau+TX/+9+f6af8/e9E",
+	"7VB4wt/VOP/u7FG749SC6jlWVtKYpST447oV8dk8ldetPnnX6XTefwywHxWapMFugheDVrjmtpo+275v",
+	"9ZRcslSSRKkYdQi4Jg2NI5mSlMWxxG8Dixb6IoDDSiub1G0SlkIjIULbboajD5Xq0yhN1cnCnKcJECtb",
+	"IT81b5iYxQzJs6IZiyPO1DTp+zK+rHSSQCMBQIaDGPHMHOxETXBDzs1DInnN72gMrTshNhwsJiJmbcwl",
+	"oeOaLC0ge6RMmPlwApD2PLR8BtlXUczf2Epl0z+Zqg/EDyMXyv9DJQbwGBHSuDzR7Ub/+C8peIAcFqeH",
+	"R0+/65AAXMYAYfNlqvw4MhQhO9O/yABWSerh6geRkZjzsH3NCW4A7Tz/r8vXr4hWXSTietsqf0l56gMR",
+	"LjswSniUFdXYTkGCiys6DlCoq+mgkgQvR3u/0HQ4Cdpqgc3Mohowzd85+A+U+bawTlm3BgDh28P9Hq7i",
+	"IpJMffrL0d4rwZl+hTpGFM8B+pWSHHQPYcDBf+69UBti763lm9AXy5ngkunVctbG9U/bJDgfs8BEjISy",
+	"WrPOU+gb0tWAgo+iZAqF54h6uND0SciiqewUGtqmytnSdvSnQhARh7DwR90DHHSYLG+SOf+nMiH0gHGv",
+	"QgO8c8IG81TvM7zxN+y56ZPe6WlAJoyGajKGNEmWhIbg9psXww7kBLYK3Hxul3tKl/qe4D/33uIf916G",
+	"wZk+wLEYj9WJvlXme6b5YOHwDMDpHtDhbecaEojRkHHJHJF9PqPDCdvrQeNGXlgvFosOhZ87Ihk/0ffK",
+	"Jz+/fHbx6vIC7lGmVJTGJcLftpK0EG4cAPwZp7Oo1W8ddLqdA0THnYC59QQNEIwhehzVS8jeASBP2MZK",
+	"2BRQKrI2GuTaAotTzHRE7WXY6rd+jmR6jo9Xb0zolGFrTUlNfnbJk5+jaaSU0doLX49GqLbWXvlLxM0x",
+	"gCp/cwjg23vdrtGuOp3riqH/0ui22nDWziC4dGURBnPpE5wANRVo8ULkAeBS6wQo9PQVi7HBJPDBneeZ",
+	"DtWS6GOgXnSOna++9+mrnqhLPrZbP0f8dt2lcM3HdqsoY9bdB1dnK6EecCVSGu8h5dCau+FSvBIm4RAX",
+	"zneLXeAn39NQH+QW3LK//hYXOQBvOlh/0wsAXQoZxzsO19/xSqQvlEqCG3qn62+4EuIXypf6c2BnHNWZ",
+	"gpdKt3Ea4w0HtSbABkhdVw1Or+ukvXuvTpOcT6c0WepTv7ITlUlLx0CBqQXOe/BWvOj6ZJZEfBjNaAx6",
+	"UYnXOXfUU0bvqUwkP72nZDF4aalj2wyWFmnbviCSmalyzY1uVgZL0TODQgNrlUWpISzNIyhnvZuoC/LW",
+	"EgL8GDUdRqORUrPKFLnmmtxI3QRhiLNM6WvNc9g9IIGYpzdidAM0pEGHXCERquGHyZjsgUAfRpu5kOa6",
+	"CK/pEIhh0WuezQcoNNeNRuQNa26rqc9+GlKOloe6BnT0ighC+F8IT0BlcMKw45iI5Jon6k8pC1FR5rUH",
+	"lrRvqD+eJ8u3c15HLSC33VtEMK99PVLhbaZ24OR+L8Llg2oc3RGQ1znrVY29LZcwUKbYx0+sMhsP3acV",
+	"nydL5Wv2fUTAeGAX0IA9YG6HoqMzf8v6uKvUkrns/vpQfUMPNdTjntpn3vlSztC6L4ZrlJWh2TrXWhrm",
+	"uo/tz7MeX5OR0T1af8MvLJ2I8JVIzzGYjDfWsE6eCT6KI0wbHu4f1DJnfqYJGp2H+0d1pkzOZzNwSn5h",
+	"YUSvlFkMxlNv/c3gVVx8GDIWsq/J5PohoTzVZpHP0vrYNn7ek+GEDcG099tez8R0Nk+Z1Kh2IYpPEyNG",
+	"d94hfsUCFau3pZ9vHXHJ5sj0B9aIZnfURRIRdufROL7mzrM0liaaZ2hN2cidvUxdZWJobuQ6y+TgC5UT",
+	"KziTDockCYYiZIGxMZU1oowAHG7CRnNJ4z4JRua8BSZqYz4lpsNbNUsw8e2CaaYu5qLMioQA3ESZWSZw",
+	"oMwhiMMniQmSmtCVtc1AVem6BjODgPdKBvNwzFKcI8jKZRmhoeAyCpny0MlLTiDxDpAZdqbb1zyAbwgI",
+	"bA8dsFN/6UP8hWdWbhsDMrcRxxpsgYtkv28F6w8/ZS5xyk3mI9BzGJAoveb6rRBHoXEMYUXJ4pFrQiOj",
+	"dbrU8Zk4hoYReJ19WNt9BGcslKtGa4c8z3kKOOtmSdXD1aSBURsK+Df7EGmkFNiGElkFpbHzz5yXfqM3",
+	"nzHw8QGQB9Fh3FUzV337hlbuZ7Mt1ZitsmtqYeZv/ux2Joxns68oi8OgXIN8FzhkOuRd3GgzloxEMkXP",
+	"zZ7Gx2CA7gyejQyeGibIZUpjtjOPtm4eOVnhonUER9WgNbrnLxRrjCWdxJdPGNJP+W2mCx5iWMhcjhYE",
+	"InzZ8InReoGJW80wmadhJaGaoK2ZVtmYcjLnaRQTLhaoBcEgQUbpKLG1CfKaQ1kBWjV9ctjdBw2NOlNn",
+	"2XUHJdVZHB2SGVIOBcdgQY1pxCFJqfOYOkiEgTaEZLbJ+6UFYffpswseXup52EVtGigjPWkXSmrV1kW5",
+	"mz6jJr3gIcuWvf74i/d5tSkUeNnDtVOPO/W4U4/bjB5c8DCnulAxrVGNf0ThR92vwHygxi9TadQH4w5s",
+	"Enrq0IqMyHbadVfaaC6ZRU/OK5Xn8JYNvSS87eXzOnL/5QiKKupc+piV1ZcWpsciM2ggLkZMdvJ+J+93",
+	"8n6b8h6Fqaf42J+k95YFXbmUu8QR9hMRhwYZ0sTsIgYxMxOmk8GqgP+BpZ9Eur8SnNWW8F+HXK2Wp/Vr",
+	"gppk9rYgcw9QspVvO+jmSCNdISw4AuJDqVquQLLT2pUJPcacFUtri6CZgeIoFgpB4e6UJWNoBBtOsET4",
+	"6cHp8XerMgYAPXY25ONKJSDKSlNZl93ljgY2wh5shH987pF9HeUzHv3hZFYztN4NC0B2xvzOmN8Z8/dS",
+	"oyjna2pSiN/Moid3PWj8euKSXXjN/BciIVPK6Zhh8UIupz9LhGkbSScskR3iNgtAuxQmwgkdiDtGTrtd",
+	"8lP0PfkWu6WP291u1z7yOyhw7fX615zTJBELA/1IKBlFccoSX7LhjYjjZxl9QzOdfsHvokTwKfb+r738",
+	"EiqK62nTL8PReBHPP9jZq68uCretKI3XnBHov8vKdeLoznbX7RyQR6Z1vkbxaeXjuVOKpIt3ZvNclZyS",
+	"hBWy8ckf+l83IZcfn2QAJf5k8BXQABpYCOwP/Qb6zbBZOhJ8Tx3lRECRkmQci5Sm5Ns3Sp6GmldnOWMk",
+	"AISiaBh81yHBlKU0pCkNNGUsxFfglEEG+ZrDO/sksBMU6BiMSTGri9skgP8NkLSVDVk0U3+MI6mvh95W",
+	"7DeIeJsEBkZiL5v4AFtX4aJrHrNRSsRcF2Mh3Tmb6kegqIfzAbGfDnkNFTHQSTx1sDOgbi+JxhGHwrVo",
+	"zEXCQkD4GbBY8LE03cR6Oa65iwBCLA0bApyKEQoenCHKQ/1+NaZbpj4ZdYumJe6BYtLlgxpexaJ1sg+z",
+	"mGL+XI36mqvH6Z5HAy3RIef6UcddB6eG2s4PAPPUlKGG5B0T+0pwTEXCcMAmRX+OnbrXXK+RbJvHaqWI",
+	"atn0Prt9jflOZqhHy72ch7rEbSiSkIVn+kXB24v/+PXl24ubZz//enl18Rbb2LELMyPOVY9yB+K23Ps0",
+	"9CXjCGfTWD1rFfP81eUbmk4+kVOqjqtGA2qkD809Ndy+nl9o8K8uTrVzArbpBDjIHu/eK5uyouLpLVMz",
+	"ZHGHDUGeFgob6z4LH1TuMBheUriMhGwU8QiruanUDDp5MV5m1b/K3nVfwfE1mevOtDQTULkbvXEeNIza",
+	"BlgLgHtAh8HC7VIHX0XqYCckrZDMTsS25KPHVK4UlEOa0liMMYER+lCUxB1LkihkEjFf1J5kskPOScig",
+	"bgaKdgCTCa3MMUsBkySDqVE2JpnzW67sQMHZNT8EcBCv0H2jP+BZNv6d8M2Er2d6mglh7wN2wngnjP/y",
+	"wticjIwteGtS2TjQT/5Q8vDjkz/gbN3o+kU/6A0A+Cwd912j3UgC8gS8aDyj/RxUFLatZbBKygxX4npm",
+	"QjsDJqOQOQERHQGKMCKAzWj6F/d1WbRHg2ypuVyazoAZowDarcv+J2KeYEREx98jaYhEcrqhQ85NCOia",
+	"6yBRmAslGOA3Q+XsqhnoZqJT+xI9MDe00CGH3dN+7taFBroyCHGTSF5zHZoS+LP+yZDSCAgny5TRkMRM",
+	"QvKBk8Mji0lFx+KMWMTnWWrfYYaB04TczrnQFQA1Qe8DFqN2yFu9WbzKeGHgHEWSgz+kCSu8yzZ8VMRU",
+	"EEwpcV+oexFTmkbDfGRFh82yYJB6CwIx2Ypd8q0psFU/xhFnbULJIBELyZLv2oCNV1g0tCtMp6hdthLz",
+	"QE/OJ7AJfo5kWtt+UJvHXlyiSr+RJNCTF+ShUbujwaA7eDo8GHRHx6OjXqvditStwC3aahvILnhKqxjd",
+	"cZW/g8H7rrt3SvdG7//YP/7oAcL9ujxSDIA2tIQMvqLXAHoltP2zs3G++AKFGtbKBU3ipZEtO8OoGMpD",
+	"naaNISOGNjSFMtTvas8UAKD0lfeJ4r0VMfvevHDnSmZSMzcxDUVn/tad+7hzH3dS0pFXW3Mc/1Bm28dK",
+	"OemKRkj3ziW4CpC+B0cKUq9+odl3MIijVJIgMmwgI8uaov4uZ2xo/ZFr7okOojsQ6F8C5ddlIwDU3AzH",
+	"BHAED6HXG34GAOtbxmYSW+QRgP4MZlCMNMKP+2KNVcwR2j3nT5b6DcbYe3gVYN51tZyxr1BtOGbz1szt",
+	"ncLYKYy/nlmtD4RmZNNMvevVxjydPEGwjmoL2ssWIlfpQkw5j+bAGIlER3M65EIJ1r7F6NAXImC/F2v7",
+	"pR7XJxNJ+MJNsa3x7rrY1noGV0UUBr34KBprHrPOBvsvv5dyW0XPKqGpVoY62qbXxdknErnl3K1i+uor",
+	"0GM01T3oUks5g7aDwYXR/DHAJ2JgZTB2iWFYpA3BW9v6uhwBTYe8BLkHzA5wwQlEiQ18DIQFozHfizjR",
+	"XBgGkcYHJpOFEYPLi8vLl69f3fx08e8AzRAD2awbQvFLipCA44RyDb2GH2Rem2qqeqSmRIHSAeRjZDtb",
+	"aozjYcKguZTGHfLKoXcCbOFyOGGNNbJ6RPYfFtalOaZL2TnQ67rravxseiYqUyrfs7GGWTKbzC8ZBnR4",
+	"O59Vqg/EhkSODesgTCL1h6UBxhxFQMuiEzvk8j9+BpIMmtIBlayP5nxQZIgg+Pbg/2fv7ZvbtrW90a+C",
+	"8dyZtucyipNm99zK07njpuluzk6TnDht7zNH+5qQuCThhgK0AdCKdm+/+zNYC+CLTNqiYtmyjX/a2CZI",
+	"EATW+/r9CK8bEwAjefkqD9OdYqLJBPmBcoiSKYsl1/WiBZqrR9esSETY2C2KCVChFsujfeZmJElU5VzP",
+	"gJixMFWGsmKBVyIQu3VqTyxgWEJYVQk3w148/x4x3kmBNl0ej5XJnrFfQ30vE3Ikvz0us0fCsEyYCelp",
+	"yAbsJb2ad8Ryv/7pS5INT4gUzXMyhl/+JGZgbGsB7N/B/kjf+8vRHbdW6hcyG5h/5cLCtzXBdTQ88pvE",
+	"8+9+e1QXSiVn61hIjrmPzbxFq0Bya7ThHDSX5Toj3l/tL/4rqQ03S2XENhDR5T2qEbFb8GE2jn/kn4Bx",
+	"L8ZqMtb/IohY3zHeQTFRUWsROKeEJIjVkuqRvSfSqJJpooZNTClfqkNmVs0Q5zOpBXQamJ5fGSZkBp9R",
+	"9jhJ7rmmatwU1FVLQnJBIpRLlv56+v+cf3j167vfT9+cpcRXZtgKdGAJy0pwP4kGXZl55ti5Ic/n3MyJ",
+	"5A/hlasOPj9nSlfPuUVyBrTbVGEhqcHn1m7kkQ1zXlGJOyuwWpgTZhSJX7eURKyGgpyPZFUXjCuEeD9C",
+	"yfOlysVkzVICAHLPmNaWoOaStYnX0+UyX/+IX7uvfP0AttCyRAO+X/36H4gk7metFlvRJPlQ4c8IDn2Y",
+	"gAD4FfujCm8Mu8PGez8T467tPX8/6pKKPaUKoIqGxdOj+YoXNyxCZMWu+thQ09fGqJO5btoYqFWYcTqR",
+	"N/R+g5OgZnz4GI63Pq7tq282ypeg+LlbznobJpJTLZ1aPAluYMLSN0J+GjIN+Q+jIwmf7egoZTkyLPoE",
+	"k/slW2IPY9pgV0tH0tcmymIxRu8M/bUlnwk5a9Ovb4SxO3fYV+mb/8Zqqi3Uzh6b8suq6630ayGddPzd",
+	"kyluP4IyGddbEoR2uM2l74WU210ZPtTvAlbbldk9FJZF/+a7hqL98G1j0eF8R37F6P/ePGQBEihOKplb",
+	"6pjwq27qxBfH37N04i2Mkq9GID+f+1edlV0g4O6gI1D+ssyC7QvC/X3O5S/czA/C23l48Gr+A/amAdwc",
+	"d4f+VCmV+07+WibAx0wBeKOrGkkAo4cbSQAPwmelo1j1rLVbDnX39FoQ/9IxXSBR3tdK0z9/KKSQxvI8",
+	"T79pdHflwC8CRz+5sNgVZgkHiYHMMPJtqp6xWvkgC6UIciQVsdHgKIp0V+WJ/tGQDfxslF7OuUzLC+sz",
+	"UjJfD9lS5bnBBqgXxy9wTpfKHs1IavLgTrArjdqzAjyTn2bommpA+5AO4WazKZt864EPbGOkWysLE/fP",
+	"NPD5jORY2fmAoYUj5IzWjuoZfMcaNqgZu5EMaHPWyanc1XQ7LIOMXuLGEXd/VRlEdofbNhMa9ZccW1VX",
+	"PFL5PJK49WPWyj/VdILzwqdKI1Hr1Vp6C9aF6hgxA3bA0gsBqx9gOnUK5gLS0IReNl6XhTpgbWiTcJo5",
+	"52sfyrpUuLKrJjk176b9hfxG3ivg1Y1hwj0zkFOaoEFO4CvjC34MMvkZQDOj2XxNazEMIRAio5iKpoHQ",
+	"bAbO4KKj/xdqcem6QOzf2utfetsY7f1oTrhxbRHBYmPQ9TaDrn/fRih38FAEzokhk0Wel24Ipz4uhjWO",
+	"n2CdeGAPqh4i0KcEPR/DNCAvd2sHlXvorpL4Z6UncP+isXsy/h8z3YZf076sFpeG7YNw42bm9lAi1U0r",
+	"L7JtRP8q1gUdiDf3ayXwtrAWijZGDWrt9k1sY5Wtg+6vuigQE9ycMD6mJi+ZkWHh28KN5esBe4N2g/vb",
+	"gi9LA8J5hZy6RxIGn50LhfFJarWq+so52h1fGQbS6nXV5U0zKvsnnAhyjusngKXnBL/geQEJG3t6h1RN",
+	"xLnlM98QUS73+ZJbrBceSV6BuoU2ECqfzoEbIDrySuAhtzi2qrcZQ78tsy9ITkdrKFpDDYVN26m/2i7H",
+	"RZsj2hzR5og2xx5tDpI1vfO6Tz1tSWcN8is+mZM2r2LDzboYA4Qq+nUtXppgv+YaO8NJRlQYON849Q4a",
+	"nHUjbOIjtp4jLNyRsGS8FRGajxD/NKDZYBcoQl1nfn6C2onoh8rCaTMQXtFb72oh9NK176mLa+va5jME",
+	"Nj095DpaXD7pC222VizNUa3KBapLdo7pRmXyOGKxZ3O18pIEKiFVr7n4KvB4OdcCDFaO9JSLPeCgH7Sk",
+	"fO0RJfcoJ3dH840COArgKIAPRwCXELTNCrj+QthDmXSK3D+U/mQ8klFT1ArDZtiub5Wi1rmW0gdL1XuU",
+	"W6sLV49HRH6tl6hNUsESf368Ziu+xrfGRvkKvOhrKplI6vCPCQvoKQgmZr5JNtEdaX7pgJ0VGD1c8hlg",
+	"feFIksP9DAlxq5lih70yla4xqEmefRfATOwcFsiQuOBrNucXwKawQpT42svK0FZIBIIe6wBh30cSWwnT",
+	"y22D7TgmXuj/4r/dXnWGf8i2VRJnQm4X2ftNWpFvF9ajRdy6R+5loY3St6krwhTNLi1vYfCZP/Vbtr6V",
+	"e+s+9L5F9XEn6uNDu7DllWUsYQXGsqnQxm6rMir2wad/lv8+v6aC/a3yZWA13g/MbARM3tYkg6S/lgxh",
+	"+xV15WO2x6vdQ4z/kbfj3esquRixjxH7WIV9RQzdY4ZVCFRqOt0xgd+qUUqEd54jMVcrUlXUKVGnRJ0S",
+	"dUrMAscscH9EKtQeDR1mVf+ksKcQfvpnVah1jQf1O88LMBWuZGBlXEknIyogSg9QlWqwXEhPcWjnsMZ6",
+	"tYQV0g1p9bc+QC7kvwph5u9pentO226y8G6rI7F271cu+Qy2xGh0SxG17wPWvu/cng67dnsVvDGsVQ/7",
+	"oxr1cNTD0be7QjP+XVwAK5Z14ATOFiSlnZoyvVtsL0jl2ZAcKhNQGzTIBiomXjyvcz8IMz/U/FWfSGuP",
+	"7WGrvPvRfbp/KXzv+1DDno1tqAedOvG70afXw1iEb6/VFZHEEd4KNz3bVc8Ce/tMXIAkuXXSbF0NXBwc",
+	"q514ZfbTbqkLtcBLlYkp9ubbqhLpxfH3I5miHDyvQAkLiSzu6VTpCaQnG4RCNHis7Bz51oXtbIl9WL7C",
+	"1q0p0VW4f90m2DaG+5W86R46qnXoPnpwb3aOd9gXE12y6JLF0OgjcgDPgHpkyXhhRshZHpy4Xqm9j6H/",
+	"NUAneex9LMZG3w8p0FCnD9j7yt8TFi2xjFp1FcuVdOYRlR/We12T2kQzTCBiY66v3pOK1YKrnWw30fCJ",
+	"hs89MXx2syeiKRFNiWhKRFPirnh/yvDxV4ZNizwP+v8qk6Il1eo16HltitunXa8vXGWvrSnFyExV/EAe",
+	"WwTDKURUdFWR6yVFf7CR6Kj+Y4FSLFCKqjMmRnsVvQY9VE8n7Fz9SiQD5B6T/qDEqGYFwlQYJuywghhe",
+	"akAIqzrclfOHDdiEMg6THLg2jMuyqzkJuFdKgge7GslTqxZiMmQTJSeFxjSDp9xjmUK96IbjalD2FR3p",
+	"7jLcqPWi07svp/e0PBdn/hz00H2tg//6K2rrqK2joxsd3RsvJ26xDnapKw7N7+bpn3a9hL+e/hl+s9cO",
+	"zQ/+IfvV3uEpbudsq7jDmKjoo3sbFWZUmNG93ZN7W8Ku7NupLVG3OsCbFXHUaHAebtO7tXNYNLlp+Eji",
+	"8LJBZsBu2sWNujHqxrtzgsM33sEFbhkaHeCoz6MDHB3gPTjAFWzbLm6vymEsZObE1NM/az/t1+tVOfxI",
+	"z9mzcq8eFHV19GOj3ot6L/qx+/JjVQ7Ma4+7gyeKqiWqlqhaomqJLlV0qXZ3qeqqbBe3ylhuC9MJDv6z",
+	"0hQBRSjyodN02DbToDvnJZC3sAmbc8NQnPmflWZTLnKnEi0TdsAagOM1znbIqr5rq9TVyNhnNO+9Ks67",
+	"leH+DXtL8nJcqzyn770zxkKUxPeSZAA/eoNIoCYfvAgg6TBFC6pbIJyhJGbjNRNZQtD/IR/Dbeits2wM",
+	"s0K6o4+/AZlBdhmS5Y0w9mf/vL4HeWus+HfTqYFDpiGhFXBrsQu2fGnxbgUp77/ufQCUdzf4qCzPn7xU",
+	"hbTXjcZL6cooZe5GyrgtHHZYTbyE36AfrUwbA8lc5MTJS9eiH438IglBTXmfI4BCcWlWoI2zd4Q1QaIZ",
+	"j4PC0qlW/waZJsg54m7geUlwaYYktChabJKR1IBMwEgrcgHaM/0ay2cEDqNVnqvCmgE7UzizMJtxIPOt",
+	"2Fly4Bc+u02vMmDvVZ4b34s8AbFEIi1phSwgGUn3+5B6Rgnq88+cAgsbb2vnYKB6X66BLZUxYpwDUfuG",
+	"9bMG8ml5Y6n8TQbstfW2mRlJq/zq+pUpSV+ok8mJefL6nNF2BsDCiQ7e9hMSPm2GGuX5vXDqK9sfM1su",
+	"LRktXw/bb2PYHTbyBoXUc+ptGusntzcLOayLBtyjK1XkGRsDm+ALZxv67E4CDM9Jexz2ir5sXa8+wZs3",
+	"it7oWisgXBcDPvcq4BNDOLcUwqFDWirzVoOp5pBhtOaqNPdre1nfD5u2xQoQH2VaGMjIMbPKSdEFz4Dx",
+	"GReyTZX/hA/cUZXTsEfFp3/ftCzy0eM3zoLRegDqNIrvGK9/OML+lcwY96erwzXuhEgOkMhJRXBpLNLU",
+	"k39oxaL0jMNUW+GPb0WE3wcM4xsWnq1C8/7BFpfQ2xG3+KDDbH8He50s6UAjPmX/dfbuLUMYU4KzYV9/",
+	"+Pkl+89vv//um4QZJMs1yKVuQbO0kFbk6aAdEzgahIcVMnpPS9VTplWj9gF0exMzexihrFpwNlbSRMs8",
+	"WuaHYpmTeL9aof6VHLkDkdt5Z1occSa1moAxIWFDGRnMLYWOg8kcJp/aGw7+DvYXesStibfeBSZXV5aE",
+	"1xeG8VxcwGCHr938cv9sZhcvQIKpB8oM6AsxAf+Fcr72IvTawoUB+8M3h3rCfhTHuTAh/YVYxCcVzh+S",
+	"9w+ZhvyH0ZGEz3Z0lLIceGYuE/qztJG4TkfSYxzLYjEGzcYwdVtiyWdCztq2whth7Bt6mcdbFYELsGtR",
+	"BA7etiaC9k0siYi+2p5KIvJwloPc8r/oLojAKoaKxkVQcEdkTjoJyYq2AA+l9mjn7y/hHlu59+rK4efr",
+	"nfxvjrpDh8nL3X4TvzbzXwamHmHu/8ZWNGb+o4MaM/+H4XLiUcQw67pRiF3aBZU7c23a/5W0WoQEf1kZ",
+	"iMl9JfM1s3OtitmcCFXwnnUmaTbVaoGYOUM2K7jOIGO5+ASMyzVdw/OEGcWWOccOx6nQxnZXCexmfhyU",
+	"UYGvEAsWDlaRNVJV3LhNueImlizE7vWHrjdIxF6lN7aoIhiw9ELA6oegKlLGs8x4/9Js0C5XnFuLipv3",
+	"UtxyN6F/at5Nb1ge46W/C1g9nFKFGxWbuE9inUKMfd1incIVsqqjSiFUJAybPMncs7xj2/AnWCdMjf8/",
+	"mHjWP8xYZ4nnAfRIkQP2USGhEPfVDlbhPRPftzNHiEk7h5H0PPRqypwq0z5ml7DCAHv/28dOZuRo8MaC",
+	"jHah3bfqYWPQPsoxvnxeDyG22HQgYjFG9DliMcaBeDi/VoLuGtOhDY8L6XC7IKN9JUaGVEcngfcISYSd",
+	"lTGlsQQP/YbIhGXGFnxZWhNUGrmaqxwSBp8nsKSMBNIKhxsgxIIzQr4yDKTVoUW4nFGmgGpBnPgRSrJP",
+	"AEv3Z6GJ9JDKRkoBtSiMZfBZtEfdfkPQ7GiERCOkXV/S/uirNctRUd1HdR/VfVT3e1L3JGd6JMKezoXT",
+	"4uvOIr8GtFijbEAYNlMSrkIWQxHyi39C78q77RVYONJbF+u9LLRxaub2wo5himaX6rsw+Mx/6C3r8HR4",
+	"5n0oxYv1dHcSUyz3pc93oxLPggRJmIQVGJ+l3kaeSL4As+RIplb+e6+A8ign3oZH7VPMlA+JoL8xt94z",
+	"SRQN5Wgox1z89Ujypc7wMPJ9Q1ZfCCEflUlUJlGZRGUSoy4x6tIfO75SXggcv3UQJvBYn9fm9Wf5757e",
+	"ky2lRJkZIf2HqKOlDPnK1EhBucyooAMoY5NgxKdZs4YV0MISc+dKGLjWKXvvX+tleJN96tNLD4t6NerV",
+	"qFejXo1O2o07aUFfsfLuO3pr25FXG8+ly5YasMigXpDANbgLmpzVXJbKLQmVCUp65TYYyZumq47qLjYx",
+	"77vyYAcy6s1xf/0VlXNUztHpjU7vDTq9LcZAP+83kFibp3/a9RL+evpn+M3+84aBrn+/1Qn0DLdtttXS",
+	"YUzU6tGJjXoy6snoxN48Z7UXsXt1XasQa3sRPfH8gQbnxzZ9WDuHRYKR2ZWH1uMjicPtHNa+sH4vjmxU",
+	"ilEp3pWrG77xDt5uy9Do8EZFHh3e6PDeLEN4MBx6urkqB88rbp7+WfvpFrxclcOP9LC96vTqMVFFR781",
+	"qruo7qLfevN+q8qBedVxh0WyUadEnRJ1StQp0YWKLlR/F6quw653oxZgtZh0M5G8Vcy6J6JjhItGfCTo",
+	"rPHM/7GMszKeG8X8Tam4VfJFhdE4rAppf86Lz0xNKXaac2PZUuU5ZIj+O5KeoWXATpkBfQGaCE5+ffXx",
+	"w+uXZ+enP/30gc05xXLp+Z5z0hK9y9jX3rofL0C7c08hX894w14cv2BuWEeD9a9+Ya4V0RY+26fLnIu6",
+	"cD4aHk2dyDkPjcLsxfOjuvD1TcbGapRo7YLWr+Ngd9lzO5v7CiYcv4whRv9eqwXYORSGuXVjU6UX3HbS",
+	"5FQtrw+EKudt9UKPly6nXIRdKXOqLrIt2/WrfRSpc2Kr/56oc2T9bAd5VvvlPih0du+njP7ZgaTlyk/Y",
+	"m0rn8sg7xMCqyeT+LxBpdW5zZSO9TnTyI73OYdHryJoib7Udmu7QtVQ7pyyDqZACYTubfDuEQ18YZHrV",
+	"MC0MUCEUc3ZI8JnRayKGhUXCCpmDMSydcDPhGfzgdEvKLP+ExVgUK89zpqYIMLoI7p5B318tFuIKHp7d",
+	"bZiDskzK17hxZNCXtOiRuuculGWk8IlJ0UdO4XOtbtqCyicJQTfDnBHZys2zuyLYlp+nt4y+D7Q7exF5",
+	"5feNFDwxhnaLFDxbyJr9U/F0EehESzVi2F8vhvuS1rQM3Aehzs3N7yFFGSPifvQIYknLPSDY2cYwiEQ7",
+	"NaKdaKxEY+V6PdqbdOfyyGgORHMgmgPRHLgtAp5dUmX7JeMpRcquhDw9lVwk5YmkPDHKeLOkPKXA6CTm",
+	"uSRj1BIkX4pBOCedSRBMg9eTiGk5ds0XedqaDXm3BHn6/vV/nb17e/Qlx9b90z/taHj07eB48O1R40jy",
+	"LMMyAZ6/124WVrinOEOuPHYUMu06d36m5RsObraE/ONcmMbq+SVpLxmvL+yuH8WtYJr4bK8wzKklC/Kq",
+	"z/S/Tn990+8zhQlWHQP+8UNGH6l3u8Btfwf/zu3fYZlz3IXtFa8vPZKOVHYu5GzATqkrg9DR4QL0OhSs",
+	"ULomLLvxxX9WFZN54MYXcllYdLOFNdhGYqoaQZ5lkCXhpI/k15QPGK/JO/8GXXrKFmQnVZVM2UuC+8T3",
+	"dHINbKZVsYRswFL3iudzbuYpSQ/sXPGXDhlnY+Lx90aEAWlH0mdB3S+UzNcMdwRk7kVywOn7RzWyVW4O",
+	"vu8m1SrPVWFTJiSjEISasrRaoDTx98dGmJxLrMrhkvEJhhaU7xJyN0lYaizXNi0LfOii8EJcEqgRO2XG",
+	"8hnQy/AVdxPly6VWFzxP3MOmWv0bZMKUZvRXNKXc+8pMrbBTh9NsrFJDlrqLhJyluPopjU4JCN+iKne+",
+	"tinfGWQGGrI0qd4KO418BxD7RzEGLcGCCemdkcS5ZmI6Bc0UhX/C123N8LgN29dwu33P/Ue3qUqDYGuv",
+	"171dNeoOXXZc5n7z7pJ3bhvEQpzoZ0c/u5cJ/B6lJ2mnmvr24HaV+t7kTXkgLXiX4N37t+KVQ3+nxtKt",
+	"SOMfTPvepQXctY3vMqr/lo7+ZVzk2NcXowX76utr2W01sdkmKPfR6fflFBix4+9ATPhLn7J351/3He7W",
+	"st8U57u/UOwIvMuVjh2C0XmLHYKH1SF42Qy51grpcOQeUvPgl5tFh2XshN/GJsJD8nBvWr/GpsLYVPjI",
+	"mwp3UGc31Gb45Spj23bD3tL8PrQb3opwvLw7Yh9ijPndYh/iTuLp7joToxkci/77S+6+nYBX3GAfHYv7",
+	"m+9DjpLGFobojsTSinvQ0bibiRF7HGs9jtHsiWZPf43bu+ex+w7RkIiGRDQkoiFxV72QN5wUvKk2SV+2",
+	"fyFg9QP1M4gLSJmwVLVPMQ1bb9lrtmOhnAlT+8qMJHZ4YOuCrBpDxmu24mtneWCXQjkhw74mjpOkzFsm",
+	"zVv6xwnLMliCdOaL/CYhKpIQQB7JlKZOPQpKsrlasYWbQBpumw7YWUHGHJ8BwzuRpHyWHB8f114Pk6HK",
+	"VBLVJOzZd+xX8WOVJ1V6JJ8dH+NI39ISpjnnVDzLNWRD94sFX1O3xBRWoJvrKEPtbcLgAiST+F2Q+4TK",
+	"bdPLpbXtja2X9MSuDa49LRv/mN8FrLa5/EzIyVYG1m/Sijx22MYO2xg/v/0O28u6qrPVdgfNZSy3RXeP",
+	"wmtrWAbGGeqBDsorhYVyE0A3RPqZkLAsxX1Z/IICd6LkVOgFZKguthWcZzS9PcvNO0oJbr7l9o7I5ZGt",
+	"coc+7s5CJwqS+yhIaEtQYOlKO9cf/WsERGE4bZhW+fAynHEUWrqolaBx7Q59Ia0zTNUMnK1ZEx1YAYdi",
+	"Y8gMWGeV8iAykkC/h42xkBsKyE245bmabSs7fsOZP3DRQS+5g+QIA1sFB370KDceldz4A+POpdJ2Z7nd",
+	"+ODWx6i9QfBlBkiwKq4EnQgX+a4F0MCWhZlDhgJi6pY6hPE1zISxep14B7GaOfmjvnVowWdQQh/gT2yp",
+	"cjERYIbuDZ2MQrcycG0O2Cvn5obOeeq0R5fegymgLy+V9aJKZiLjlqLzaxSGamxAXxDaQIJXLrkO9b7M",
+	"hxA6hNtm6+SDN4nK99xBtNXGtkq3T1KtZLmnoph7VGLuH42P32UmJWVNvpIQwkmGRMTat00t1AUwq3Zu",
+	"avxZafby9YC9Dt6eEx+1kkzKJ67Z2EmbJXYWDTdDfOFFwsyEYXDB88JdXEs+EHkvZQoxxuUu/O74eCQl",
+	"rDYWoyYvLVNy4mNg3x07CcvZQsjCizWmxWxuRzJ1svjc3yUtQUPK+7hJSVXMWr2+94WZX2oMv3Xhtvdk",
+	"Gmqrsu99+4zTxrgtEmfP77Nobip6pzVJWEu1inI6drvFxFYHjb2UqpATYLxUCJ2KDZNQls8wASShYQOb",
+	"m7Hln85VnpmrW+W8wnIKzs5BBm2Kya4ZFy2ocR8gB27gtpWFf8x/F4AB/+vLS9xCbn/1wyhGeajOgY9o",
+	"52WCsrOUI5ZnxLazB6dXvMhlnM0hz7YO+HR5PO58ucPEcm6sYYW0IveBE01Pygbsj0bjtIYJiAuoyiD9",
+	"4WOnkvExIWiVqIycabgAbX3SXgOWcNIj7RxGMihHtC7tHNa+q6TNMflF5dlt65pYmriVIvBfA79QXwyY",
+	"trF3WI4YdVrUabHk8OFqUCdnKq8sYUaR8pGq9ICwqxE9nxvyvjRMNZh5N4z02YRLSmMYVegJmM5cyeXs",
+	"SIlLguoTUzFmwqX0eCY+C+MUPHt2zAxMlMzMgP3MRQ4ZXmpYpkbS6fIMcr5mwlI0kYKUNRxknOCEyyQk",
+	"ZGp3PGGp+1OKCRmBrZ6myO0A8VQ8PpwBfYH1jd50cANG0ieIBBj2dfr7qw9nr9+9PT97efo2/abNDPhA",
+	"i3loCZgY5YtRvhjle1y6xInteo5bQGf+yh2lrbSJBp51160/Pz7GFBA+depOjPPVcsUzyNjXQrKFyoBN",
+	"dJENy4QZ+Vw8EBOUhAA+wV0D9tcXkH1Dsh9b3QIbAIzklNTFZA6TTyfoyvHsCSL/e6FORZJKWiELINoB",
+	"VVCSjiaAPiXP1p6nwO0lkjehyn6q9A/IeZD6rjziFMB+wPK1EsLd5/jObMxzLiegmQTISKVYtWQGZCbk",
+	"zDMojGHCCwNlTs+9SkdW/wMu/iVF0lZATJuyUdhuFaUG3UtOlQ49ikNEBStTlvgquGiY6a5oM3C2R8mR",
+	"cA/5F8YrEyRrORoeTZVu8GiALBa4j3DMP5MNYo3k6POTmXqyybZxm0XdbiG311TueiHBtGoovJlbXZ81",
+	"3RFQxMuCfdD3KXujL/xWWdpGJ3TOa2dvo95lcCXTSfWQLnYTIqTowW/yAQfQFCq6krJQkHnj7+e8+Mze",
+	"4fFSmtLzwxoVyVwsl5CxD0Dm7hn4bl33RwsLJx3BjKQ3grW/jLn9bIibg26ljJsFS8MV5wasIcYbj6HO",
+	"/bGnWYZ7D9jvPC/AH18UYzVaDbfGyUga7IjxZjlYK+QMZRHWHWh1IXAhwrTPYKKBViPFNmBzPtVq4Saj",
+	"gRWSDKo5aBiw03IinlBkXGQzwMojY2FpRjJURsFnS0wyPNDDJGUsDTc23kBJoF4mRB/ELhy8qrTZxb8h",
+	"eBQBm+XrF8+fd9jXuCUOn0GEJtqfQmRz3B0Gm2gqJJz7Tf8K+qTwhX2dXP2U0dmZOxcPpUqE6ovxpegT",
+	"9O0Lcuevg62poQw7SUlKdYUK7YHwkQQx8xHfqa/6eDi0IvV12JVRpH6P7Xsa61ZS5BGJtbp74hFpbrSa",
+	"kNsQa91p51McSsY3IuMYJ8SanCIDRq2OAb/beDvayd60lKDm6Z/uVn+lXXQjjZMUmUbuaX65/hV7J5hb",
+	"B9+p0V8X7ju9RmQVuf31jVwi0SOLeZfD4hJpmCJXWSKXva4tyEPQSEGHqjQ32thCuohB6MamCscFwGT8",
+	"xVSrBQbsyso6ytSPZJ0vhL3HFAYm/tEAenH8goZijbaSQwq1fgJYGraqkhHdTCNfZBEdlJ1Tf5PIM3Ig",
+	"Lu8NatzILhLLvB85u8jWCu6GOEW+SDlsSyeyi9y+D4wiexSDjX0QKURiuO8WKUR6yKC7Iw6JVm1sUukh",
+	"nvsycLSP3QdZyE3P8uEFOiOed/QkYvHDPSAG6WM4RDqQGh1INGaiMdNDt/bmAWkdHA2FaChEQyEaCrdL",
+	"/PGlGbybYvro6geqJMyulBH9VWAkbYikDTFiebOkDQ0508nXcKXUCbWGD6xe23yRRHvP7Va2+sOr7/7S",
+	"2u6+dd3eF/2iBFAs7o6yc7vi7tpua5GP12GKNaMdC4wHEXiIOwMBxwS38kbZd4AKEZmTk0KywsB1td23",
+	"IsBiLfiBRT52rgM/pBrwHaYfa79vb11jzXeML8Wa78Os+e4wS9o8ti1qvatGM+85hqpsqk8qDLSVfpfo",
+	"D+jYlQSo7fXgln8CLGJV06mHasBU0yJkuOqF39eWb9+K0XOQuaRY6n0A3u8NKdhY4h1LvGOJ91X6bPvC",
+	"7mbVQnCwER/JLGGSXlnwfSvqpG+B+EMsDr9BwRm2SawHjxHCO6gH744L3nkVeDSOY5HVDcrsXeuwb6dS",
+	"/Etn93DCoLHgKzogseDrHlWGd5sQsR68pR48mjXRrLlBrbtz3fgh1YxH0yGaDtF0eFS14n0zf7dTI34T",
+	"9eHb6uh+ajHWk8d68hjx3E89+bWl5JVkCju8UwqFgnE0P1LieZAMLpw0MlYDXwx9ITg+sbwjPXvA0gme",
+	"27ROwzMHTd7R0l2uCoMV5AxkBtnJSLZWnU+4RiojLEMYyf/4jz8w6P4f/+GJemh+Cd7Wc8RVrCRhTsGG",
+	"Qn4NSJjKs3KZKv64UByP71pyyh0P2GuspdAwklwDkySDKwo54qQrlswqlrofUhTfeJmvyZCB8oiyY+n/",
+	"/DMdtFfZh8mHhfdMGfhn6c1xXAl6/dOJcw2HSM7xFL/OE/o6aX1FhHMm6ffI64HzfoJOKY4xQ5biP4bl",
+	"oqUJSzNu+TBtrCXjZiQDjZ8wngEkFdml62SGaT8qIWEiS7xzWt9R6Rtu7JNXOO3XP6WM49vU2hXqX5fm",
+	"P5JjmAlpqjQjtiKE5w7Kr+gWUioG0ylM3GdHJsFXF6DX7NnfAlFg/TMacL/gOOOSC1+6d0tLBqlwBAbs",
+	"tWVQ3sDPjLbZs7+xhZCFBYNby8wLm6mVpJVaub2AxryGzDnlPHdfRyqWKzkDdMtFdsK0m590M6cN01wo",
+	"3JLlF3XzGEm0GKRyG9Xz8bgNL5kVC3CvUs2jpGCk0ywMS0Fmqc/ccrbUapzDgnFDWyDF/ZZ+EngRrgd+",
+	"PD6x7oDz3Cg2FTky7rAVHk/24tkxS521krotZX34gdIsWevp9N/a12Bn4gKTLemQcCjLbYQpZL+FBAU3",
+	"/HYMFGL+xGAExt3txbC5M2s3KOMjGPNga7AD9uL590NnYbEFl+uRxPcBc+J3/EL4XND/VVHh1D4lrssf",
+	"px9f/nJ+9vHDq9Nfz1KcnrI87+59CcK4r7X2DyGz/0Zurm3iET9tfemp+7DbXHgm5GSr0Mlv0op8r+bh",
+	"Fm/lvvk2F/7Bt3u0O5N4JJ3l+2DM0+Toki6pzfRoeCSyIXvxfPi36bPJcz7+/sl302N48sL953v+4tsn",
+	"L/jx5Ds+fjY5zmAkN7TKSKJOYX+OjspfHQ1fPE9Gwc4ZHQ1HRwV6WVkofHyawUI98T88OX42OvrLSaQG",
+	"Cd0mvVy0sg8ueNI7BrLFu/9dSbh3fU1Kk5qs9mPNVg/xgQ1L/emf4Z/dPZ9k3VQFLKWPkJQMdM60dXJw",
+	"wAKbHqfmzFBIXDeCU4X9j+mQPUuOj48rKyhcRTbNFFagR7Iy78MM6OY51zM4IWt3o4tUQ3um4e+1c9A/",
+	"hEED99YMevuS/iew3KnPHsHljYFXSsPYwRmjFTcv6d7Jms1dgv0G7rE+8s49zhnz3cygv2I3A2cSVhvP",
+	"bIojdA0EclSeEEB9JrKaA4CeujAeLT/zDD8oqYqc2lB/evXm1cdXg+APBfc33cgEOztkgiLYKiweDJMY",
+	"sPc5l1hbjt6WZKXoQ+pQ96Lo9adPlzmXaTsrJl52ayIytpseTrKUPnx/mtGNgX/dXnL0R18M6a7dfsbN",
+	"US00zFRhURHwZnp9rotAge7Gxc6NmP2M2c+bzH6+L2xDmVGMNM8TNuaTT07VzdXKncA1W4GGKzhHW7X8",
+	"BWjbU8ljTJ9GmlqRREPVo44mUpqcW9DhmmHJSlx3mTBWbuca4MmKr0cSK2QTXxc+XtM/El9vNV77f6ip",
+	"rwofr319lcgMuUdLiiC6/8/dn93/B+y0MZcyaMkXQJVZCKPDWcCiSCgsSm96XiJU0BOkCrcRhi14BlXX",
+	"51LDFHSKKaL8gvIobNNPJAwgriEbydJqugBdrXAjgLrSykLlUa6pGZXk8YD9VFpbl0f6tn90Cxs2FpW1",
+	"bRhZJ36JwgISnW3Y0BuIAuF2nHjW/QL5dRW67KH1CQtVaJOOJO0K3DfhvgOGm598V+nW2+8v93Iflf+B",
+	"Gfc/ntfD2O5sTCDBREJl1Znw1VJm1UimT8fudXxOo56v27AMkfG9dhdurzYJ3SOiRfj4LEL67v0Nwua4",
+	"+28P0hGN9mC0B6M9eFv2IJ06rEApFU+HxadyGAuZCTl7MBzzKocfwys9Yor5ahl2RiGsbrF1vZzKgYUN",
+	"FQPYMYC9LwjC+j6rV9TV5Vk3/uAX4AnWzkSkir+v1nn1EfsjBLaMvcsWl7qM3uUlIlTgba9uBAyMblUE",
+	"DDwwwMCaPdFtTmx6TA8KM/ALDJvDageuXiSiAB6GA3pzujNiAUYswMeOBbiVqroprvcv0ApbI/n1F9j3",
+	"AsxvX/KvvgEirF+Mut0mrN+WsucO0f2iGRuBbbYUy71B8dqG7gW170bn+NCikxGGJ7oNsfDgPiD4bWst",
+	"RCC/OpBftGCiBbOlUu2PztcyNtoH0T6I9kG0D24Vpm/3fNuekfoq2bIzWF9fvRex9yIqSAxL3jD2Xk3A",
+	"dOPvtYqbXBX2ARVD0+s86kJotwRfUATthvcogMYFj7XPUdztr/Y5nOmaIKNfdZc8fygkiY9a72IADqLa",
+	"ICvkrOYpUUcmxlmwzgIDJv5BZWWRdeZcutRqqQyiAkoVwC19o8lIFtKKHGER+QyHaGsoLlKbyoKvQ7Ps",
+	"Mud2qvSi6v00CWYDzZJPwCTN4u+kRkfvJpzzdWgnHUkJAoEXqViVSaV9Q2oFPnLCEJtxJQywF8+fs1Qq",
+	"e45Tdeuf0oObeCUDhrh51MIWFqSS9xlTeiT5WFHjm7AmxJMmXEply6ZgWQJDrvh6SJ3EQp77W6YDli5z",
+	"Ls/n3MwRVJGAUqcsff/u7COjplO0c0OR10hWKzpEnCklp0IvAu7qQl3wnMJaeU7fw7RpjrLUHSVfLHO/",
+	"v4Ei9wF3KXFvjLvbABFp376Tv6KsndARypPrO+uFYSJDCeKPJ4ZpDeO5Bp6tnWSzcychvVx78IXvN7fu",
+	"seA9hutiuO6el8d7U6DF4qy7zddWxFMZo8fzLs0l5q2l8KABeyeh7tK7ASneUyh5vlS5mKxTZ0/VMUYq",
+	"hG8f9nemF8gsYUbICVS1987YdJJyTaj3eLcKkgQxuJcqz1kRzDw5YG83DVsyYQO6dYVYEl6hu85+J6vK",
+	"j3tUmbT7Z2Jg7slvx9pGiMXpUS1FtbSPUvhutZR0M6iUsYvClFhj6A0nhD5ad+yJRWSqdEkaUsMGa6CU",
+	"dRXQ71/cPxTJ2S4xD7aoPQZA764MvYc5+vRPPrEBoL09OJpiVDIdEudMHbEw5GVK27FG/EMyY8BSvlxq",
+	"dQHpkHGnb8zGFR7Bna7ieYoBiNDmICRL8ao0cc/CidQ6cyaF1iBrfaNOCBF5zkkghqmFCT3hkn9SvbWU",
+	"MC4MjGQmplPQbKrVguzfnMsBS5e8MEARXJq1s65xOt4OTjWYYgHpgKXmk1imQ5YDvwAzkk5ONl/5hCZf",
+	"GtzqAhoZLnoCGvgGcqz1t3NYDFg65pNPxC6zueYjiZY5Tgkyf4tcGbgUtN4IzOKbZe47OS+DvlJ18407",
+	"DFgaPJN06CPjhqoCm5iQtQhyFU2lCr85v4Awz4QZdTkqPmCnktG2rPAYKZoeagpHEjeTe4EmXIkHJOTl",
+	"DWh71YLCrTFdst5vQx2d4rS2xSw8cwu3PV3OPjybRx6HvtfGQq3Cj45DrPCLvln0ze7KNzsj+8VbRAnp",
+	"XszRFgtImDMcMIGbIzR1QoE/Zw8Fpdtt1BngmroKWx27n4XMTEJZ1TWbcAPDSsljuU7Cfnp7hgnd0kqw",
+	"8DnwT4DQbMpFXmgwJyznY8jNSY2kwt/CEgrxeI03SmpJamTcG8nxOmA0n4R/mA3sjypPzQzYxNcqurkE",
+	"ky4TM2FP6ljEfzs+roEaj9fMr3niWQUTRsfdz3Ak3UN8jhEnTlSh6wr12b0ClhJRJHNMfKGmyH3jJVZL",
+	"DRn8q3CWpFtb4uHI/Osg4WNF5+Gmv3mJ0yNcSKx9cn8Z+Xw3LvuAnU4mYEy1xglbwXiu1CdaIlsBPk+d",
+	"iCmpOXi2QPa+TyCZkvm6zd45o91yydC5rEjcZJzSqKjUlioTcqqOkiPhLvoXGifJkfvg7sejzXxoXaMt",
+	"+Oc3IGd2fjT89vg4OVoIGX5+llyiQ0s2J4QiyNhQ5KWm5ScJ4YZPQmaN6T47bp8nlqQ1yNhKXe2GLPhn",
+	"sSgW7geapv+pnKSQFmagaZaHaVTQRyb4YdPDtNgc11F/in/eORoRbYP7GGFwaqSGSl/hN5FMaohgktk1",
+	"jUUxxaCv6IcuffWLWiGXaU0taAwHhHCkBS9O676wcyerAtQKVjt1v/4BR6Xub4WegZysh6jS0AsVOUib",
+	"jOQY5kJmCSvkJ4m8swimn7ClVjMNxmDBbAa5uAAkcvE1ROhA+/uT31/zzwtqvpuogvRgXpYkDdjpSPoL",
+	"yyJ8mguR1OH0QjErwW+OlfUL4GkBsLiqkO61/Z8Hnma6/LgplTs5heuZacPk8KHokXuV5EeEUIGv3CLy",
+	"AqdNTmq3PfcaPBDvTcS55bPUBy2aUYrVXGF4BYzTDCVRAxZuEeNFjSB6plWx/GGCMRc3dUI3SPEXBlmr",
+	"qE1RTWufvqz1orI7Wru0hAXzX0egVbERQqHeRjeChWgDclr4SdZ5LoRcFrZRV1aaGMi9Xd7T0yN8xIZJ",
+	"5BlO/QvR29QnMJJqivEuvKKj+eKMTkzf4MQreSG0ks6E2CrggN9uO2f5ZfjtVqGBQjq/8Hda0x4jyP1s",
+	"s03CoSx5U4L8GeJW3dh89OlMg2HSzrUqZnM0/SrkH5Qxq3oqJMS1qrugZcVSUyxBG+empEPP/FEJwbLg",
+	"HmHnMIbH+IwLOWAvGwdwBTVuEUrHIwklTK0THycIVr4IQcu0lD8pQ0vT2JDEL8uwQmmjsMgmXVF4h5R8",
+	"Rd69yTzfMJ9ePG83n/yrnYsmoe1U6QW3ZB599+Loesup+VHfNb6akHgmypUPQs+A2yRezE/UYsHNSeNL",
+	"uEVyJzStZpk2bVgv90nUdliy+LijDuv1uTMLr7VXnfnbvhd/zovPWEYRcA25t9iDFpDKerdLrciPQN+N",
+	"zVWhT9iU5ybcGZ0GM2BvxCcIYi5BqdmiiPD2bm8FldFQR/U1ItO9dWHmXEN2jvNtozMeK5UDl20LgvJt",
+	"SE0gKABRortPHJzLVuE+qLhbA70rqZxmEwgZBPhm/s61g+Z2k+eZR/uJguTWk8m6jYZap2JIx782tw3e",
+	"tGO74OjGcoB0G/9//Kh/brFfmvsfvxUqJVI3ThdTwKAuoPw1hQZSasjrSKxD7mIsiW7o00qwOeVFusnX",
+	"64TmHFgs7ZqJKZI0efPEPYSOlbAoLxdIVX9p1/kbVs0+RPbkvzfaQM1FDZzc302Pu9Y2rHu1tktunVF7",
+	"NDz6f7/Gz/r//8/xk+/5k+k//3z2/K9v/o+j3VYbFxmDD2xBBE7Nuc5UnnXMEUd1iYvvvt1iPt7caBcY",
+	"TgqU/ZoGELSB9nNppWhm+ayFcEqWpVtU/O82eB7SOtzyXM0Gga/q0sPdZqlxWZUi6bKNOSzVcEVL1Vg8",
+	"P9GO9VM+F2Baz1A11k9mq/NEU0SNnW6+Wd3yRct6WdStXrLz3JCEcdOwpTOFKSq/u43nXyNhfoJbfbWx",
+	"NMkVqqjq3ejaWMLYTjX0t297B1H+8IzZxq2JyIJ1iy/cnJoFvniioWvH44ibnBmpS54b5YV4kCEVq74h",
+	"9rrSpE0oFpnQ5k7qDkxa7ijPOLf5VVgVjNxS8035BKxpjxqhSk620IE/lr7peE1KhgQ3ug/omQZutcbH",
+	"COZIq0ZWuiOWdSTc1wunCH+gG7Ufn+uzkbYwh9/9SMr/2gAZxpRe0rUY5NourobDvDe2fVStOao1pkYx",
+	"kdgcGSN3Nx+5OysL+hDCyX3Oq0NztQd0Z5WCrVzZG1iB436FCE9ofY7X1Pq9EfuhkOH8UqAPdXIZV/OV",
+	"L+544B3JXMcgVk0NGF81pMjg5aQVKEX04jiMLC3fZqQGXW3UMgP2spaw0tAIJ56UfezYPVk6Iksq1qFA",
+	"As32tLSafdBPOee8Eb30jp5F9xsnpmHGdUaFQA0jqj0cVM70V261+HxdLietrVZVY/UJ1rX1GrBTxAob",
+	"UixK5cVCUvqtVhLU1Eq1u3bopvG6y0T49tl/bmEi3F146+F0+W/ule211uWRrZprgX+Nmitqrn1qLieG",
+	"Wvvfmz6BE24oz65RcNdBJb2TPmBRxYSm4gJCGxVVk6o8q5Eh42tjG7mQHg5RKqqb1VXITbt7YC6p5G1G",
+	"DYDqxV2Amf+RXPA108Az8lxDgztnjYwREpeHK2s5lLr3WQ1xjmqVynIr5XNMV6qghKUUKk1DaFLDROkM",
+	"fOVEat0xKdvwMZ1RmhlYzSn8wlTrslCox7lkfzuu14nMeUY00lUc2ITlKvMuIebpX5WudG42TQTRYJ75",
+	"udXe99L0B+yd08zPjpPj4+Na7obWRGmKzPuMXAjCsoyvk/KNTP174gT95K7K4nSiZzV34OuMPvjlTd+n",
+	"JKMcdJO+epiaX7P2uEdzlhks1BN//ZPjZ12zpQu+bK4HWpDR+PY9CjI2xrWq4Cq0GusxHo1ufIuFUKae",
+	"KymjSglTF772F1sDMr7uVoiaW5gJ6Hb1CChYTUMpP+qeUIPIJmq5LnOMa0owEa5BsyRj0IrDdVY9/vEi",
+	"cflFWO8KxRXGb4vFVX3zaLZH0bQnNC5TP9k98Lh2pyAuj8H+gJkeHhZSWLTeYEiXBt4hGlIlAHtP/1qa",
+	"X7+P14+R5veG1zXiHcXmpUjwe1gIRqZSml3tRaUivxbE6NVnYRAts/QOarwf6CiEelqCWOyAAtpZkYeB",
+	"EQzowDVBHQ4o7MCIBxR7TqOQ3wse0NVC/oYocW9Nat8Hkts9yMsOORmpbWMYZ5+YQtfJjlaSui82BIkQ",
+	"JxqChxgq6k2udmngwwkV1QVz5FSL1m+0fg+PU+36EAcBamxFbeTbwsuCUqGZgYkGa26e9GgkK9ajDh4j",
+	"qiE6hNwpzuQtX8DWF/v+vAO24nGau2ZlaVtumZKlHRjTsdGO34ucRGCgDjmJ2Vob5EiQkP4X3Xlat2s9",
+	"dmNoIydBmPgqP2G8qDRztZLU/T6sagM9Mrywhp39cvrk+d++8431pwHAaIqERiOZLlWep1jkSM/BDmqQ",
+	"2VIJSZUpAjEiSJ6ci4xahFfId8kNdrsz3gSbctOj6WMlY24UCuaRpAZYAmoIaPlsxU2IV56w9KdXb159",
+	"fMWehrobjIv/3wuVwQ9KL+dcpm522IHfSSL00bdQx0x1L2HcO03dHHWHjsdvUhhTQObVwtYv8Lox6upc",
+	"dZPVdTNXnZS8Ztwf1YedvX69j/X2OeyTmsDzlSkpiq00Zrejoxiz23dr0pTZ7QBUcsmqqby+a5Par20d",
+	"Lny8pgaJpVaI0cgtdvhRw8F4TYA/2AVQNQ0YmCiZOcsG2XMCzku4pQdrqaNzldgCbQbEB7hQn3Y0IHBU",
+	"TI/vxTbpa5Vc6Qv6HbDiJubFH0dk8DELbBJpVwnsjiT12yoY53xAb9a291/dgsS8D6npm5dV9z4jTRI3",
+	"pqPvswihbPW2Bt9TrRALp5P5piW8JWG1RYhrwN5ruBCqCNLIYCCKUAnVBeicL1MPwJgwo0bSh6UE9sB6",
+	"6saFuoAMN2GVVESz0ucP0mOTBnx074XibXLgnwjdEtYMZBbs01Y7Epcg2pEHFN6iT9JXOJej7pSQ2s3h",
+	"pqMtpXA+2TiBzZhLEqB+0TVbISN/RoGxmIOPlnbMwd+ZUhYXpVXPeO38dqnoAPbYlYpHMKgNbG6E2KgI",
+	"zv6umIYcuPFAS+NC5JaJdhrK30twyVuSkyUI9tYishrRXn2Er/+VqfAM+2+D5idtfMHf2xa73kwO+kJM",
+	"wH++QFOyZSlFBWbrnDePbb0OYHgdJQ9/hGc83oZxvwS7Vib44dvWJoSPGqsTolt3N9UJq+rIB7lT/urq",
+	"CgUvnpjBhDyXDC6gjurUxO0nheHhn5EyS+kMNFFEoXNlynC/szFf5qrIXuEdhWTG6mJiCw0Z+6+zd29H",
+	"soLbFjPJ3V+cGD2zXGZcZywIsgHDW5iSFUqqAFuopjWiLULTrsrN2jvlwxs7r1WqkUz/ePXjL+/e/eP8",
+	"H6/+l3MZtVp479XNSshZ6aZyZCLQ4gKyQTk5/C05uRqMVZrAkbT7DcImnlrCVPzuBYPPCIuMfrhYQHfx",
+	"QxBAsfyht8zvXQCxOe4OfcRS7/Sd/LWFD14aPMYe/Rtd1NihHx3tWMNwWDUMq1JZttg+dafr2kqGn4KD",
+	"hcaQQmPIuVuEUenLFb715Qqt/hd1lO6qvv24WH5w0Dqg3pvvt1YsQYiB0Sjdb1K6l635V0r3jqKHP7oi",
+	"ZoiVj6CqIV7324c3AfgWc5QdpRG3ItEfinBsF4oHW/UQY1qHWapwzclHsqvLZ/8UY0tsAXoGxM7Fvv7w",
+	"80v2n99+/903A1aaeO4gCYmkGWUBAWHBBgbJMuoV2l/mIFlqCrMEiVSKY5ioBRhiHGwTHO/d46MxeHAx",
+	"ove0Vn3lXTWsPh/caU9wp/2fdz+3hxK9qumRCBsQLfNomR9O3AXP4Bb6uQ335gMggS3VC04F5JmpeHeX",
+	"GgxIO2CvpywtdCDNICOdG1ZOHk11hAggiBxKukikgf8Ey9b6ZkI7iMr44JRxb7SczXFR5UWVF1VeVHn7",
+	"U3klUk6/VMO1LFp/IAADFak3W9OFYTMlIWFWqatDUp10STep0cLh3rpC7GWhjdM7txfFClM0uxR8hcFn",
+	"/pNvWfgVAgT3ovIrhroOtLGPtpAHXyEq9ErUJEzCqmTR21bwaGdmr7ubdz6AsVxb47lnfUisMjrKeq8U",
+	"f5eWFVg1lEqRmYQZxTRMwI2n1hwxk0Rep0J5MXbazPlFe4sNTvRWrHJ61Ol0S0StmF49uAxCtHqj1Rut",
+	"3ltUTU5gUkEwccz2tX+v6yF9LScaqHY3nYH0iiEdsJ+VZs9fsLkqtKE6ZCpLFgaLcgMn61jZeVnu29nA",
+	"GWM+j0RdVCT2Elas2lBRjUQ1EtXInakRFMJlm0fVULGTSvHdkV0RFcKi8k0a1Mux0d/hyRJDM2QlJahB",
+	"MtQCYU7hUgtJwAds3PPq+MxZaOd8sIVD/g17S/NyXEfbZgsAY+RsfvR1QTckRyyQQdpumJ75AnDwdqea",
+	"MrteAkuJtd8NTmvIdrlRAWokVAdV8RsnVTTYQkvjYyumyO2AvbYsU0DihsI+zWhMd5PvRzCPoSDxI5gd",
+	"pIof1RGvdUsfSj99htNjyZdxrA2REwVJtOeiPVcTwmeImsScDCTpeIXInSu+EFdiVcxVnoEOR9IDm2uP",
+	"9sQmoK2YOpkCG6c2wfpu+LwUek2GmzVsCXohDIXTsVlZmBL9IphuiCLqjQtGCTghKZKwUBlQOo76fi54",
+	"LjI20ZCBtILnJ+zF8bMS7UqjW85W83UoPXGSHMe0Ce0/5up08bq3vL4jEfwaX9liJmyp8vzaAe9VnleD",
+	"toc3qoa0SuwJz/NLIjlagQ/eCnR7rpI/yZ9HGnjWIZDCHgoSgvZMOwTL5nMu3xbFBR3NQudHw6OneO78",
+	"vS7xuJUkC5jrwlClhyj+yhAPwzsUA0ojtrFhX38Aowo9gTOwr+WysO+1uhCZE1FoYr76TOt4RpP+xu19",
+	"yRdwNDya5sVnNNtazolnWghrgHbqkHHjTGWMsCZMXYDWwok4Jy+XBOIwYO9kvnYi0Ek/NtFFVntiuG3X",
+	"U7nluZq5h1afuMEiUeL10UycS33V85Y5t1OlF+fV7Voe/ZYvwCz5xBnLUyGFreVPw2M1TEE70w6RdK5+",
+	"qgz3a3uYJ+FBqg02FjITcvYlD3P3Cbdpe1xhrFqwTwIdkCkTbouYoXMtUGSieqIEbO3lr3mk33HnboN1",
+	"fcv6UqopW6sCAS1wIO7MLR/Sdv+zOdeQMQPW4uqhr5Tn1QJWsCII15jDxCp99fNyvm7fmO9zLk3CxrS/",
+	"cW+id2WSANBhvE92AdpedwBoaMeakYuGj/BvMqRTnjBUxJD574cPnHKRF/q6daR7tu0Mmgqtla5LGkMs",
+	"kW734T+u3YBE7dXyTmIBiNhO+Ce2hPhEwi2jFjVBsyiMrfmuVz9zqgH+3bmMWszmlGFaaiEnYslztN+W",
+	"WKJQl2hXP4VPJmBa9x/ljKpMVlm4k1QEnPiJaJ64QRFNlJm1sbC45puVZm/L+yF4G97QCDnLqxVM2BLU",
+	"MgeSxmIJuZBuk47BiIxiAXalSqWm5FTMCp/QuHI2Hi/u8lzKWpOhlyBkgZgE0WjwfDiTlpbC7/yrHxUK",
+	"3Nq/62ruZCYeOYY4/1ORX7NRxnzyqVi2nWqtxm6KC7BaTIyP3wqzwcBM5C24AiHU22YcUFTGaaQnQtYP",
+	"n7cUnMb//AS0VmRxElAK/jM68xEW4w6sYwIciDswcg3suoOQHu6h7Z+DXnEkX41HNkaA74OA+Ouv/x0A",
+	"AP//",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -181,12 +181,14 @@ type ClientInterface interface {
 	// Its rights end with the commit: no later commit can use them.
 	//
 	// Corresponds with DELETE /access/{id} (the `DeleteAccess` operationId).
-	DeleteAccess(ctx context.Context, id ID, params *DeleteAccessParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	DeleteAccess(ctx context.Context, id AccessID, params *DeleteAccessParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetAccess Get an access document
 	//
+	// The document. Its rights hold for the identities in `subjects`.
+	//
 	// Corresponds with GET /access/{id} (the `GetAccess` operationId).
-	GetAccess(ctx context.Context, id ID, params *GetAccessParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetAccess(ctx context.Context, id AccessID, params *GetAccessParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchAccessWithBody Change an access document
 	//
@@ -195,7 +197,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /access/{id} (the `PatchAccess` operationId).
-	PatchAccessWithBody(ctx context.Context, id ID, params *PatchAccessParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchAccessWithBody(ctx context.Context, id AccessID, params *PatchAccessParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchAccess Change an access document
 	//
@@ -204,7 +206,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /access/{id} (the `PatchAccess` operationId).
-	PatchAccess(ctx context.Context, id ID, params *PatchAccessParams, body PatchAccessJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchAccess(ctx context.Context, id AccessID, params *PatchAccessParams, body PatchAccessJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchAccessWithApplicationMergePatchPlusJSONBody Change an access document
 	//
@@ -213,7 +215,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/merge-patch+json` content type.
 	//
 	// Corresponds with PATCH /access/{id} (the `PatchAccess` operationId).
-	PatchAccessWithApplicationMergePatchPlusJSONBody(ctx context.Context, id ID, params *PatchAccessParams, body PatchAccessApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchAccessWithApplicationMergePatchPlusJSONBody(ctx context.Context, id AccessID, params *PatchAccessParams, body PatchAccessApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PollClusters All clusters, as inputs
 	//
@@ -356,12 +358,16 @@ type ClientInterface interface {
 
 	// CreateClusterWithBody Create a cluster
 	//
+	// 409 `conflict` if the id or the DNS name is in use.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /clusters (the `CreateCluster` operationId).
 	CreateClusterWithBody(ctx context.Context, params *CreateClusterParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateCluster Create a cluster
+	//
+	// 409 `conflict` if the id or the DNS name is in use.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -376,12 +382,14 @@ type ClientInterface interface {
 	// both. Removing everything counts against `MAX_REMOVALS`.
 	//
 	// Corresponds with DELETE /clusters/{id} (the `DeleteCluster` operationId).
-	DeleteCluster(ctx context.Context, id ID, params *DeleteClusterParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	DeleteCluster(ctx context.Context, id ClusterID, params *DeleteClusterParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetCluster Get a cluster
 	//
+	// The document as it was set. `view=effective` is the cluster with the settings of its layers.
+	//
 	// Corresponds with GET /clusters/{id} (the `GetCluster` operationId).
-	GetCluster(ctx context.Context, id ID, params *GetClusterParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetCluster(ctx context.Context, id ClusterID, params *GetClusterParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchClusterWithBody Merge-patch a cluster
 	//
@@ -390,7 +398,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /clusters/{id} (the `PatchCluster` operationId).
-	PatchClusterWithBody(ctx context.Context, id ID, params *PatchClusterParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchClusterWithBody(ctx context.Context, id ClusterID, params *PatchClusterParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchCluster Merge-patch a cluster
 	//
@@ -399,7 +407,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /clusters/{id} (the `PatchCluster` operationId).
-	PatchCluster(ctx context.Context, id ID, params *PatchClusterParams, body PatchClusterJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchCluster(ctx context.Context, id ClusterID, params *PatchClusterParams, body PatchClusterJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchClusterWithApplicationMergePatchPlusJSONBody Merge-patch a cluster
 	//
@@ -408,7 +416,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/merge-patch+json` content type.
 	//
 	// Corresponds with PATCH /clusters/{id} (the `PatchCluster` operationId).
-	PatchClusterWithApplicationMergePatchPlusJSONBody(ctx context.Context, id ID, params *PatchClusterParams, body PatchClusterApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchClusterWithApplicationMergePatchPlusJSONBody(ctx context.Context, id ClusterID, params *PatchClusterParams, body PatchClusterApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// UpdateClusterWithBody Update a cluster
 	//
@@ -419,7 +427,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /clusters/{id} (the `UpdateCluster` operationId).
-	UpdateClusterWithBody(ctx context.Context, id ID, params *UpdateClusterParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	UpdateClusterWithBody(ctx context.Context, id ClusterID, params *UpdateClusterParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// UpdateCluster Update a cluster
 	//
@@ -430,7 +438,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PUT /clusters/{id} (the `UpdateCluster` operationId).
-	UpdateCluster(ctx context.Context, id ID, params *UpdateClusterParams, body UpdateClusterJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	UpdateCluster(ctx context.Context, id ClusterID, params *UpdateClusterParams, body UpdateClusterJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ExplainCluster Show where each value of a cluster's inputs comes from
 	//
@@ -438,7 +446,7 @@ type ClientInterface interface {
 	// value, and what it overrides. A patched value is one value as a whole.
 	//
 	// Corresponds with GET /clusters/{id}/explain (the `ExplainCluster` operationId).
-	ExplainCluster(ctx context.Context, id ID, params *ExplainClusterParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	ExplainCluster(ctx context.Context, id ClusterID, params *ExplainClusterParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ExplainInput Show where each value of one input of a cluster comes from
 	//
@@ -446,7 +454,7 @@ type ClientInterface interface {
 	// value, and what it overrides. A patched value is one value as a whole.
 	//
 	// Corresponds with GET /clusters/{id}/explain/{list}/{input_id} (the `ExplainInput` operationId).
-	ExplainInput(ctx context.Context, id ID, list ListPath, inputID InputPath, params *ExplainInputParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	ExplainInput(ctx context.Context, id ClusterID, list ListPath, inputID InputPath, params *ExplainInputParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetClusterHistory Revisions that changed a cluster, newest first
 	//
@@ -456,33 +464,35 @@ type ClientInterface interface {
 	// `Link` to the next page.
 	//
 	// Corresponds with GET /clusters/{id}/history (the `GetClusterHistory` operationId).
-	GetClusterHistory(ctx context.Context, id ID, params *GetClusterHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetClusterHistory(ctx context.Context, id ClusterID, params *GetClusterHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// UnassignNamespace Take a namespace off a cluster
 	//
 	// No effect when it is not assigned.
 	//
 	// Corresponds with DELETE /clusters/{id}/namespaces/{namespace_id} (the `UnassignNamespace` operationId).
-	UnassignNamespace(ctx context.Context, id ID, namespaceID NamespacePath, params *UnassignNamespaceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	UnassignNamespace(ctx context.Context, id ClusterID, namespaceID NamespacePath, params *UnassignNamespaceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// AssignNamespace Assign a namespace to a cluster
 	//
 	// No effect when it is assigned already.
 	//
 	// Corresponds with PUT /clusters/{id}/namespaces/{namespace_id} (the `AssignNamespace` operationId).
-	AssignNamespace(ctx context.Context, id ID, namespaceID NamespacePath, params *AssignNamespaceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	AssignNamespace(ctx context.Context, id ClusterID, namespaceID NamespacePath, params *AssignNamespaceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// RelinquishPatches Give up everything a manager owns
 	//
 	// Values without another owner are removed; with `retain=true` they stay, unowned.
 	//
 	// Corresponds with DELETE /clusters/{id}/patches/{component_id} (the `RelinquishPatches` operationId).
-	RelinquishPatches(ctx context.Context, id ID, componentID PlatformComponentPath, params *RelinquishPatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	RelinquishPatches(ctx context.Context, id ClusterID, componentID PlatformComponentPath, params *RelinquishPatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetPatches Patches of a component on a cluster, and their owners
 	//
+	// The values that the document of the cluster sets, and the paths that each field manager owns.
+	//
 	// Corresponds with GET /clusters/{id}/patches/{component_id} (the `GetPatches` operationId).
-	GetPatches(ctx context.Context, id ID, componentID PlatformComponentPath, params *GetPatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetPatches(ctx context.Context, id ClusterID, componentID PlatformComponentPath, params *GetPatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchPatchesWithBody Set and remove single values
 	//
@@ -492,7 +502,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /clusters/{id}/patches/{component_id} (the `PatchPatches` operationId).
-	PatchPatchesWithBody(ctx context.Context, id ID, componentID PlatformComponentPath, params *PatchPatchesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchPatchesWithBody(ctx context.Context, id ClusterID, componentID PlatformComponentPath, params *PatchPatchesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchPatches Set and remove single values
 	//
@@ -502,7 +512,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /clusters/{id}/patches/{component_id} (the `PatchPatches` operationId).
-	PatchPatches(ctx context.Context, id ID, componentID PlatformComponentPath, params *PatchPatchesParams, body PatchPatchesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchPatches(ctx context.Context, id ClusterID, componentID PlatformComponentPath, params *PatchPatchesParams, body PatchPatchesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchPatchesWithApplicationMergePatchPlusJSONBody Set and remove single values
 	//
@@ -512,7 +522,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/merge-patch+json` content type.
 	//
 	// Corresponds with PATCH /clusters/{id}/patches/{component_id} (the `PatchPatches` operationId).
-	PatchPatchesWithApplicationMergePatchPlusJSONBody(ctx context.Context, id ID, componentID PlatformComponentPath, params *PatchPatchesParams, body PatchPatchesApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchPatchesWithApplicationMergePatchPlusJSONBody(ctx context.Context, id ClusterID, componentID PlatformComponentPath, params *PatchPatchesParams, body PatchPatchesApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ApplyPatchesWithBody Apply a manager's full set of values
 	//
@@ -522,7 +532,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /clusters/{id}/patches/{component_id} (the `ApplyPatches` operationId).
-	ApplyPatchesWithBody(ctx context.Context, id ID, componentID PlatformComponentPath, params *ApplyPatchesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	ApplyPatchesWithBody(ctx context.Context, id ClusterID, componentID PlatformComponentPath, params *ApplyPatchesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ApplyPatches Apply a manager's full set of values
 	//
@@ -532,14 +542,14 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PUT /clusters/{id}/patches/{component_id} (the `ApplyPatches` operationId).
-	ApplyPatches(ctx context.Context, id ID, componentID PlatformComponentPath, params *ApplyPatchesParams, body ApplyPatchesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	ApplyPatches(ctx context.Context, id ClusterID, componentID PlatformComponentPath, params *ApplyPatchesParams, body ApplyPatchesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// UnassignPlatformComponent Take a platform component off a cluster
 	//
 	// No effect when it is not assigned. Its patches go with it, in the same commit.
 	//
 	// Corresponds with DELETE /clusters/{id}/platform_components/{component_id} (the `UnassignPlatformComponent` operationId).
-	UnassignPlatformComponent(ctx context.Context, id ID, componentID PlatformComponentPath, params *UnassignPlatformComponentParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	UnassignPlatformComponent(ctx context.Context, id ClusterID, componentID PlatformComponentPath, params *UnassignPlatformComponentParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// AssignPlatformComponentWithBody Assign a platform component to a cluster
 	//
@@ -549,7 +559,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /clusters/{id}/platform_components/{component_id} (the `AssignPlatformComponent` operationId).
-	AssignPlatformComponentWithBody(ctx context.Context, id ID, componentID PlatformComponentPath, params *AssignPlatformComponentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	AssignPlatformComponentWithBody(ctx context.Context, id ClusterID, componentID PlatformComponentPath, params *AssignPlatformComponentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// AssignPlatformComponent Assign a platform component to a cluster
 	//
@@ -559,14 +569,14 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PUT /clusters/{id}/platform_components/{component_id} (the `AssignPlatformComponent` operationId).
-	AssignPlatformComponent(ctx context.Context, id ID, componentID PlatformComponentPath, params *AssignPlatformComponentParams, body AssignPlatformComponentJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	AssignPlatformComponent(ctx context.Context, id ClusterID, componentID PlatformComponentPath, params *AssignPlatformComponentParams, body AssignPlatformComponentJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// UnassignResource Take a resource off a cluster
 	//
 	// No effect when it is not assigned.
 	//
 	// Corresponds with DELETE /clusters/{id}/resources/{type}/{resource_id} (the `UnassignResource` operationId).
-	UnassignResource(ctx context.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params *UnassignResourceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	UnassignResource(ctx context.Context, id ClusterID, pType ResourceTypePath, resourceID ResourcePath, params *UnassignResourceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// AssignResourceWithBody Assign a resource to a cluster
 	//
@@ -576,7 +586,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /clusters/{id}/resources/{type}/{resource_id} (the `AssignResource` operationId).
-	AssignResourceWithBody(ctx context.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params *AssignResourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	AssignResourceWithBody(ctx context.Context, id ClusterID, pType ResourceTypePath, resourceID ResourcePath, params *AssignResourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// AssignResource Assign a resource to a cluster
 	//
@@ -586,28 +596,28 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PUT /clusters/{id}/resources/{type}/{resource_id} (the `AssignResource` operationId).
-	AssignResource(ctx context.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params *AssignResourceParams, body AssignResourceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	AssignResource(ctx context.Context, id ClusterID, pType ResourceTypePath, resourceID ResourcePath, params *AssignResourceParams, body AssignResourceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// UnassignRoleBinding Take a role binding off a cluster
 	//
 	// No effect when it is not assigned.
 	//
 	// Corresponds with DELETE /clusters/{id}/rolebindings/{rolebinding_id} (the `UnassignRoleBinding` operationId).
-	UnassignRoleBinding(ctx context.Context, id ID, rolebindingID RoleBindingPath, params *UnassignRoleBindingParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	UnassignRoleBinding(ctx context.Context, id ClusterID, rolebindingID RoleBindingPath, params *UnassignRoleBindingParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// AssignRoleBinding Assign a role binding to a cluster
 	//
 	// No effect when it is assigned already.
 	//
 	// Corresponds with PUT /clusters/{id}/rolebindings/{rolebinding_id} (the `AssignRoleBinding` operationId).
-	AssignRoleBinding(ctx context.Context, id ID, rolebindingID RoleBindingPath, params *AssignRoleBindingParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	AssignRoleBinding(ctx context.Context, id ClusterID, rolebindingID RoleBindingPath, params *AssignRoleBindingParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetClusterStatus Status of a cluster
 	//
 	// For each input: whether the cluster was served it, has applied it, or failed at it. Works for a decommissioned cluster, too.
 	//
 	// Corresponds with GET /clusters/{id}/status (the `GetClusterStatus` operationId).
-	GetClusterStatus(ctx context.Context, id ID, params *GetClusterStatusParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetClusterStatus(ctx context.Context, id ClusterID, params *GetClusterStatusParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListFreezes List freezes
 	//
@@ -645,12 +655,14 @@ type ClientInterface interface {
 	// It changes no answer: changes that were refused have to be made again.
 	//
 	// Corresponds with DELETE /freezes/{id} (the `DeleteFreeze` operationId).
-	DeleteFreeze(ctx context.Context, id ID, params *DeleteFreezeParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	DeleteFreeze(ctx context.Context, id FreezeID, params *DeleteFreezeParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetFreeze Get a freeze
 	//
+	// The document, with its state at the time of the response.
+	//
 	// Corresponds with GET /freezes/{id} (the `GetFreeze` operationId).
-	GetFreeze(ctx context.Context, id ID, params *GetFreezeParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetFreeze(ctx context.Context, id FreezeID, params *GetFreezeParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchFreezeWithBody Change a freeze
 	//
@@ -659,7 +671,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /freezes/{id} (the `PatchFreeze` operationId).
-	PatchFreezeWithBody(ctx context.Context, id ID, params *PatchFreezeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchFreezeWithBody(ctx context.Context, id FreezeID, params *PatchFreezeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchFreeze Change a freeze
 	//
@@ -668,7 +680,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /freezes/{id} (the `PatchFreeze` operationId).
-	PatchFreeze(ctx context.Context, id ID, params *PatchFreezeParams, body PatchFreezeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchFreeze(ctx context.Context, id FreezeID, params *PatchFreezeParams, body PatchFreezeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchFreezeWithApplicationMergePatchPlusJSONBody Change a freeze
 	//
@@ -677,7 +689,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/merge-patch+json` content type.
 	//
 	// Corresponds with PATCH /freezes/{id} (the `PatchFreeze` operationId).
-	PatchFreezeWithApplicationMergePatchPlusJSONBody(ctx context.Context, id ID, params *PatchFreezeParams, body PatchFreezeApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchFreezeWithApplicationMergePatchPlusJSONBody(ctx context.Context, id FreezeID, params *PatchFreezeParams, body PatchFreezeApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetHealth Liveness
 	//
@@ -696,12 +708,16 @@ type ClientInterface interface {
 
 	// CreateLayerWithBody Create a layer
 	//
+	// 409 `conflict` if the id is in use.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /layers (the `CreateLayer` operationId).
 	CreateLayerWithBody(ctx context.Context, params *CreateLayerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateLayer Create a layer
+	//
+	// 409 `conflict` if the id is in use.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -713,12 +729,14 @@ type ClientInterface interface {
 	// Entries that clusters have only through this layer are removed from them: guarded like any removal, so plan it first.
 	//
 	// Corresponds with DELETE /layers/{id} (the `DeleteLayer` operationId).
-	DeleteLayer(ctx context.Context, id ID, params *DeleteLayerParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	DeleteLayer(ctx context.Context, id LayerID, params *DeleteLayerParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetLayer Get a layer
 	//
+	// The document. `view=clusters` adds the ids of the clusters that it matches.
+	//
 	// Corresponds with GET /layers/{id} (the `GetLayer` operationId).
-	GetLayer(ctx context.Context, id ID, params *GetLayerParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetLayer(ctx context.Context, id LayerID, params *GetLayerParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchLayerWithBody Merge-patch a layer
 	//
@@ -728,7 +746,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /layers/{id} (the `PatchLayer` operationId).
-	PatchLayerWithBody(ctx context.Context, id ID, params *PatchLayerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchLayerWithBody(ctx context.Context, id LayerID, params *PatchLayerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchLayer Merge-patch a layer
 	//
@@ -738,7 +756,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /layers/{id} (the `PatchLayer` operationId).
-	PatchLayer(ctx context.Context, id ID, params *PatchLayerParams, body PatchLayerJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchLayer(ctx context.Context, id LayerID, params *PatchLayerParams, body PatchLayerJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchLayerWithApplicationMergePatchPlusJSONBody Merge-patch a layer
 	//
@@ -748,7 +766,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/merge-patch+json` content type.
 	//
 	// Corresponds with PATCH /layers/{id} (the `PatchLayer` operationId).
-	PatchLayerWithApplicationMergePatchPlusJSONBody(ctx context.Context, id ID, params *PatchLayerParams, body PatchLayerApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchLayerWithApplicationMergePatchPlusJSONBody(ctx context.Context, id LayerID, params *PatchLayerParams, body PatchLayerApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// UpdateLayerWithBody Update a layer
 	//
@@ -758,7 +776,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /layers/{id} (the `UpdateLayer` operationId).
-	UpdateLayerWithBody(ctx context.Context, id ID, params *UpdateLayerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	UpdateLayerWithBody(ctx context.Context, id LayerID, params *UpdateLayerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// UpdateLayer Update a layer
 	//
@@ -768,35 +786,35 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PUT /layers/{id} (the `UpdateLayer` operationId).
-	UpdateLayer(ctx context.Context, id ID, params *UpdateLayerParams, body UpdateLayerJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	UpdateLayer(ctx context.Context, id LayerID, params *UpdateLayerParams, body UpdateLayerJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetLayerHistory Revisions that changed a layer, newest first
 	//
 	// Works for a document that is gone, too.
 	//
 	// Corresponds with GET /layers/{id}/history (the `GetLayerHistory` operationId).
-	GetLayerHistory(ctx context.Context, id ID, params *GetLayerHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetLayerHistory(ctx context.Context, id LayerID, params *GetLayerHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// UnassignLayerNamespace Take a namespace off a layer
 	//
 	// No effect when it is not assigned.
 	//
 	// Corresponds with DELETE /layers/{id}/namespaces/{namespace_id} (the `UnassignLayerNamespace` operationId).
-	UnassignLayerNamespace(ctx context.Context, id ID, namespaceID NamespacePath, params *UnassignLayerNamespaceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	UnassignLayerNamespace(ctx context.Context, id LayerID, namespaceID NamespacePath, params *UnassignLayerNamespaceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// AssignLayerNamespace Assign a namespace to a layer
 	//
 	// No effect when it is assigned already.
 	//
 	// Corresponds with PUT /layers/{id}/namespaces/{namespace_id} (the `AssignLayerNamespace` operationId).
-	AssignLayerNamespace(ctx context.Context, id ID, namespaceID NamespacePath, params *AssignLayerNamespaceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	AssignLayerNamespace(ctx context.Context, id LayerID, namespaceID NamespacePath, params *AssignLayerNamespaceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// UnassignLayerPlatformComponent Take a platform component off a layer
 	//
 	// No effect when the layer does not assign it. The layer's overrides and patches stay, for clusters that have it otherwise.
 	//
 	// Corresponds with DELETE /layers/{id}/platform_components/{component_id} (the `UnassignLayerPlatformComponent` operationId).
-	UnassignLayerPlatformComponent(ctx context.Context, id ID, componentID PlatformComponentPath, params *UnassignLayerPlatformComponentParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	UnassignLayerPlatformComponent(ctx context.Context, id LayerID, componentID PlatformComponentPath, params *UnassignLayerPlatformComponentParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// AssignLayerPlatformComponentWithBody Assign a platform component to a layer
 	//
@@ -806,7 +824,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /layers/{id}/platform_components/{component_id} (the `AssignLayerPlatformComponent` operationId).
-	AssignLayerPlatformComponentWithBody(ctx context.Context, id ID, componentID PlatformComponentPath, params *AssignLayerPlatformComponentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	AssignLayerPlatformComponentWithBody(ctx context.Context, id LayerID, componentID PlatformComponentPath, params *AssignLayerPlatformComponentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// AssignLayerPlatformComponent Assign a platform component to a layer
 	//
@@ -816,14 +834,14 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PUT /layers/{id}/platform_components/{component_id} (the `AssignLayerPlatformComponent` operationId).
-	AssignLayerPlatformComponent(ctx context.Context, id ID, componentID PlatformComponentPath, params *AssignLayerPlatformComponentParams, body AssignLayerPlatformComponentJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	AssignLayerPlatformComponent(ctx context.Context, id LayerID, componentID PlatformComponentPath, params *AssignLayerPlatformComponentParams, body AssignLayerPlatformComponentJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// UnassignLayerResource Take a resource off a layer
 	//
 	// No effect when it is not assigned.
 	//
 	// Corresponds with DELETE /layers/{id}/resources/{type}/{resource_id} (the `UnassignLayerResource` operationId).
-	UnassignLayerResource(ctx context.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params *UnassignLayerResourceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	UnassignLayerResource(ctx context.Context, id LayerID, pType ResourceTypePath, resourceID ResourcePath, params *UnassignLayerResourceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// AssignLayerResourceWithBody Assign a resource to a layer
 	//
@@ -833,7 +851,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /layers/{id}/resources/{type}/{resource_id} (the `AssignLayerResource` operationId).
-	AssignLayerResourceWithBody(ctx context.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params *AssignLayerResourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	AssignLayerResourceWithBody(ctx context.Context, id LayerID, pType ResourceTypePath, resourceID ResourcePath, params *AssignLayerResourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// AssignLayerResource Assign a resource to a layer
 	//
@@ -843,21 +861,21 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PUT /layers/{id}/resources/{type}/{resource_id} (the `AssignLayerResource` operationId).
-	AssignLayerResource(ctx context.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params *AssignLayerResourceParams, body AssignLayerResourceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	AssignLayerResource(ctx context.Context, id LayerID, pType ResourceTypePath, resourceID ResourcePath, params *AssignLayerResourceParams, body AssignLayerResourceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// UnassignLayerRoleBinding Take a role binding off a layer
 	//
 	// No effect when it is not assigned.
 	//
 	// Corresponds with DELETE /layers/{id}/rolebindings/{rolebinding_id} (the `UnassignLayerRoleBinding` operationId).
-	UnassignLayerRoleBinding(ctx context.Context, id ID, rolebindingID RoleBindingPath, params *UnassignLayerRoleBindingParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	UnassignLayerRoleBinding(ctx context.Context, id LayerID, rolebindingID RoleBindingPath, params *UnassignLayerRoleBindingParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// AssignLayerRoleBinding Assign a role binding to a layer
 	//
 	// No effect when it is assigned already.
 	//
 	// Corresponds with PUT /layers/{id}/rolebindings/{rolebinding_id} (the `AssignLayerRoleBinding` operationId).
-	AssignLayerRoleBinding(ctx context.Context, id ID, rolebindingID RoleBindingPath, params *AssignLayerRoleBindingParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	AssignLayerRoleBinding(ctx context.Context, id LayerID, rolebindingID RoleBindingPath, params *AssignLayerRoleBindingParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetMetrics Metrics in the Prometheus text format
 	//
@@ -877,12 +895,16 @@ type ClientInterface interface {
 
 	// CreateNamespaceWithBody Create a namespace
 	//
+	// 409 `conflict` if the id is in use.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /namespaces (the `CreateNamespace` operationId).
 	CreateNamespaceWithBody(ctx context.Context, params *CreateNamespaceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateNamespace Create a namespace
+	//
+	// 409 `conflict` if the id is in use.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -895,12 +917,14 @@ type ClientInterface interface {
 	// them in the same commit.
 	//
 	// Corresponds with DELETE /namespaces/{id} (the `DeleteNamespace` operationId).
-	DeleteNamespace(ctx context.Context, id ID, params *DeleteNamespaceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	DeleteNamespace(ctx context.Context, id NamespaceID, params *DeleteNamespaceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetNamespace Get a namespace
 	//
+	// The document, with its ETag.
+	//
 	// Corresponds with GET /namespaces/{id} (the `GetNamespace` operationId).
-	GetNamespace(ctx context.Context, id ID, params *GetNamespaceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetNamespace(ctx context.Context, id NamespaceID, params *GetNamespaceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchNamespaceWithBody Merge-patch a namespace
 	//
@@ -909,7 +933,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /namespaces/{id} (the `PatchNamespace` operationId).
-	PatchNamespaceWithBody(ctx context.Context, id ID, params *PatchNamespaceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchNamespaceWithBody(ctx context.Context, id NamespaceID, params *PatchNamespaceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchNamespace Merge-patch a namespace
 	//
@@ -918,7 +942,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /namespaces/{id} (the `PatchNamespace` operationId).
-	PatchNamespace(ctx context.Context, id ID, params *PatchNamespaceParams, body PatchNamespaceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchNamespace(ctx context.Context, id NamespaceID, params *PatchNamespaceParams, body PatchNamespaceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchNamespaceWithApplicationMergePatchPlusJSONBody Merge-patch a namespace
 	//
@@ -927,7 +951,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/merge-patch+json` content type.
 	//
 	// Corresponds with PATCH /namespaces/{id} (the `PatchNamespace` operationId).
-	PatchNamespaceWithApplicationMergePatchPlusJSONBody(ctx context.Context, id ID, params *PatchNamespaceParams, body PatchNamespaceApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchNamespaceWithApplicationMergePatchPlusJSONBody(ctx context.Context, id NamespaceID, params *PatchNamespaceParams, body PatchNamespaceApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// UpdateNamespaceWithBody Update a namespace
 	//
@@ -937,7 +961,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /namespaces/{id} (the `UpdateNamespace` operationId).
-	UpdateNamespaceWithBody(ctx context.Context, id ID, params *UpdateNamespaceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	UpdateNamespaceWithBody(ctx context.Context, id NamespaceID, params *UpdateNamespaceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// UpdateNamespace Update a namespace
 	//
@@ -947,21 +971,25 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PUT /namespaces/{id} (the `UpdateNamespace` operationId).
-	UpdateNamespace(ctx context.Context, id ID, params *UpdateNamespaceParams, body UpdateNamespaceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	UpdateNamespace(ctx context.Context, id NamespaceID, params *UpdateNamespaceParams, body UpdateNamespaceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetNamespaceHistory Revisions that changed a namespace, newest first
 	//
 	// Works for a document that is gone, too.
 	//
 	// Corresponds with GET /namespaces/{id}/history (the `GetNamespaceHistory` operationId).
-	GetNamespaceHistory(ctx context.Context, id ID, params *GetNamespaceHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetNamespaceHistory(ctx context.Context, id NamespaceID, params *GetNamespaceHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetOpenAPIJSON This document as JSON
+	//
+	// The same document as `/openapi.yaml`.
 	//
 	// Corresponds with GET /openapi.json (the `GetOpenAPIJSON` operationId).
 	GetOpenAPIJSON(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetOpenAPIYAML This document as YAML
+	//
+	// The same document as `/openapi.json`, as it is written.
 	//
 	// Corresponds with GET /openapi.yaml (the `GetOpenAPIYAML` operationId).
 	GetOpenAPIYAML(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1004,12 +1032,16 @@ type ClientInterface interface {
 
 	// CreatePlatformComponentWithBody Create a platform component
 	//
+	// 409 `conflict` if the id is in use.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /platform_components (the `CreatePlatformComponent` operationId).
 	CreatePlatformComponentWithBody(ctx context.Context, params *CreatePlatformComponentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreatePlatformComponent Create a platform component
+	//
+	// 409 `conflict` if the id is in use.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -1022,12 +1054,14 @@ type ClientInterface interface {
 	// them in the same commit.
 	//
 	// Corresponds with DELETE /platform_components/{id} (the `DeletePlatformComponent` operationId).
-	DeletePlatformComponent(ctx context.Context, id ID, params *DeletePlatformComponentParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	DeletePlatformComponent(ctx context.Context, id ComponentID, params *DeletePlatformComponentParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetPlatformComponent Get a platform component
 	//
+	// The document, with its ETag.
+	//
 	// Corresponds with GET /platform_components/{id} (the `GetPlatformComponent` operationId).
-	GetPlatformComponent(ctx context.Context, id ID, params *GetPlatformComponentParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetPlatformComponent(ctx context.Context, id ComponentID, params *GetPlatformComponentParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchPlatformComponentWithBody Merge-patch a platform component
 	//
@@ -1036,7 +1070,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /platform_components/{id} (the `PatchPlatformComponent` operationId).
-	PatchPlatformComponentWithBody(ctx context.Context, id ID, params *PatchPlatformComponentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchPlatformComponentWithBody(ctx context.Context, id ComponentID, params *PatchPlatformComponentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchPlatformComponent Merge-patch a platform component
 	//
@@ -1045,7 +1079,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /platform_components/{id} (the `PatchPlatformComponent` operationId).
-	PatchPlatformComponent(ctx context.Context, id ID, params *PatchPlatformComponentParams, body PatchPlatformComponentJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchPlatformComponent(ctx context.Context, id ComponentID, params *PatchPlatformComponentParams, body PatchPlatformComponentJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchPlatformComponentWithApplicationMergePatchPlusJSONBody Merge-patch a platform component
 	//
@@ -1054,7 +1088,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/merge-patch+json` content type.
 	//
 	// Corresponds with PATCH /platform_components/{id} (the `PatchPlatformComponent` operationId).
-	PatchPlatformComponentWithApplicationMergePatchPlusJSONBody(ctx context.Context, id ID, params *PatchPlatformComponentParams, body PatchPlatformComponentApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchPlatformComponentWithApplicationMergePatchPlusJSONBody(ctx context.Context, id ComponentID, params *PatchPlatformComponentParams, body PatchPlatformComponentApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// UpdatePlatformComponentWithBody Update a platform component
 	//
@@ -1064,7 +1098,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /platform_components/{id} (the `UpdatePlatformComponent` operationId).
-	UpdatePlatformComponentWithBody(ctx context.Context, id ID, params *UpdatePlatformComponentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	UpdatePlatformComponentWithBody(ctx context.Context, id ComponentID, params *UpdatePlatformComponentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// UpdatePlatformComponent Update a platform component
 	//
@@ -1074,7 +1108,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PUT /platform_components/{id} (the `UpdatePlatformComponent` operationId).
-	UpdatePlatformComponent(ctx context.Context, id ID, params *UpdatePlatformComponentParams, body UpdatePlatformComponentJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	UpdatePlatformComponent(ctx context.Context, id ComponentID, params *UpdatePlatformComponentParams, body UpdatePlatformComponentJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetPlatformComponentHistory Revisions that changed a platform component, newest first
 	//
@@ -1084,21 +1118,21 @@ type ClientInterface interface {
 	// 100,000 inputs that it has compared: it may have fewer revisions than `limit`, even none, and a `Link` to the next page.
 	//
 	// Corresponds with GET /platform_components/{id}/history (the `GetPlatformComponentHistory` operationId).
-	GetPlatformComponentHistory(ctx context.Context, id ID, params *GetPlatformComponentHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetPlatformComponentHistory(ctx context.Context, id ComponentID, params *GetPlatformComponentHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetPlatformComponentStatus Status of a platform component
 	//
 	// Its desired versions, the most frequent first, and how many clusters have confirmed each.
 	//
 	// Corresponds with GET /platform_components/{id}/status (the `GetPlatformComponentStatus` operationId).
-	GetPlatformComponentStatus(ctx context.Context, id ID, params *GetPlatformComponentStatusParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetPlatformComponentStatus(ctx context.Context, id ComponentID, params *GetPlatformComponentStatusParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetPlatformComponentUsage Which clusters run a platform component, at which version
 	//
 	// Clusters that run the same are counted together, the most used first: set by a cluster, a layer, or else the catalog.
 	//
 	// Corresponds with GET /platform_components/{id}/usage (the `GetPlatformComponentUsage` operationId).
-	GetPlatformComponentUsage(ctx context.Context, id ID, params *GetPlatformComponentUsageParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetPlatformComponentUsage(ctx context.Context, id ComponentID, params *GetPlatformComponentUsageParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetComponentVersions Known versions of a platform component, and the one that its policy would move to
 	//
@@ -1106,7 +1140,7 @@ type ClientInterface interface {
 	// 100 of each. Each has the reason for which it is not the candidate. They are observations, not part of the history.
 	//
 	// Corresponds with GET /platform_components/{id}/versions (the `GetComponentVersions` operationId).
-	GetComponentVersions(ctx context.Context, id ID, params *GetComponentVersionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetComponentVersions(ctx context.Context, id ComponentID, params *GetComponentVersionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PushComponentVersionWithBody Announce a version of a platform component, or a tag of one of its images
 	//
@@ -1117,7 +1151,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /platform_components/{id}/versions (the `PushComponentVersion` operationId).
-	PushComponentVersionWithBody(ctx context.Context, id ID, params *PushComponentVersionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PushComponentVersionWithBody(ctx context.Context, id ComponentID, params *PushComponentVersionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PushComponentVersion Announce a version of a platform component, or a tag of one of its images
 	//
@@ -1128,14 +1162,14 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /platform_components/{id}/versions (the `PushComponentVersion` operationId).
-	PushComponentVersion(ctx context.Context, id ID, params *PushComponentVersionParams, body PushComponentVersionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PushComponentVersion(ctx context.Context, id ComponentID, params *PushComponentVersionParams, body PushComponentVersionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ReleaseComponentVersion Release a held version
 	//
 	// A policy may then move to it again.
 	//
 	// Corresponds with DELETE /platform_components/{id}/versions/holds (the `ReleaseComponentVersion` operationId).
-	ReleaseComponentVersion(ctx context.Context, id ID, params *ReleaseComponentVersionParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	ReleaseComponentVersion(ctx context.Context, id ComponentID, params *ReleaseComponentVersionParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// HoldComponentVersionWithBody Hold a version, so that no policy moves to it
 	//
@@ -1145,7 +1179,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /platform_components/{id}/versions/holds (the `HoldComponentVersion` operationId).
-	HoldComponentVersionWithBody(ctx context.Context, id ID, params *HoldComponentVersionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	HoldComponentVersionWithBody(ctx context.Context, id ComponentID, params *HoldComponentVersionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// HoldComponentVersion Hold a version, so that no policy moves to it
 	//
@@ -1155,7 +1189,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /platform_components/{id}/versions/holds (the `HoldComponentVersion` operationId).
-	HoldComponentVersion(ctx context.Context, id ID, params *HoldComponentVersionParams, body HoldComponentVersionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	HoldComponentVersion(ctx context.Context, id ComponentID, params *HoldComponentVersionParams, body HoldComponentVersionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// RefreshComponentVersions Scan the registries of a platform component now
 	//
@@ -1164,7 +1198,7 @@ type ClientInterface interface {
 	// registries (`VERSION_SCAN`).
 	//
 	// Corresponds with POST /platform_components/{id}/versions/refresh (the `RefreshComponentVersions` operationId).
-	RefreshComponentVersions(ctx context.Context, id ID, params *RefreshComponentVersionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	RefreshComponentVersions(ctx context.Context, id ComponentID, params *RefreshComponentVersionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetReady Readiness
 	//
@@ -1209,12 +1243,16 @@ type ClientInterface interface {
 
 	// CreateResourceTypeWithBody Create a resource type
 	//
+	// A type that exists is 409 `conflict`. Its definitions are under `/resources/{type}`.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /resource_types (the `CreateResourceType` operationId).
 	CreateResourceTypeWithBody(ctx context.Context, params *CreateResourceTypeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateResourceType Create a resource type
+	//
+	// A type that exists is 409 `conflict`. Its definitions are under `/resources/{type}`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -1227,12 +1265,14 @@ type ClientInterface interface {
 	// same commit. Polls of it are 404 from then on: Flux keeps what it has.
 	//
 	// Corresponds with DELETE /resource_types/{id} (the `DeleteResourceType` operationId).
-	DeleteResourceType(ctx context.Context, id ID, params *DeleteResourceTypeParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	DeleteResourceType(ctx context.Context, id ResourceTypeID, params *DeleteResourceTypeParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetResourceType Get a resource type
 	//
+	// The document, with its ETag.
+	//
 	// Corresponds with GET /resource_types/{id} (the `GetResourceType` operationId).
-	GetResourceType(ctx context.Context, id ID, params *GetResourceTypeParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetResourceType(ctx context.Context, id ResourceTypeID, params *GetResourceTypeParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchResourceTypeWithBody Merge-patch a resource type
 	//
@@ -1241,7 +1281,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /resource_types/{id} (the `PatchResourceType` operationId).
-	PatchResourceTypeWithBody(ctx context.Context, id ID, params *PatchResourceTypeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchResourceTypeWithBody(ctx context.Context, id ResourceTypeID, params *PatchResourceTypeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchResourceType Merge-patch a resource type
 	//
@@ -1250,7 +1290,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /resource_types/{id} (the `PatchResourceType` operationId).
-	PatchResourceType(ctx context.Context, id ID, params *PatchResourceTypeParams, body PatchResourceTypeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchResourceType(ctx context.Context, id ResourceTypeID, params *PatchResourceTypeParams, body PatchResourceTypeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchResourceTypeWithApplicationMergePatchPlusJSONBody Merge-patch a resource type
 	//
@@ -1259,7 +1299,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/merge-patch+json` content type.
 	//
 	// Corresponds with PATCH /resource_types/{id} (the `PatchResourceType` operationId).
-	PatchResourceTypeWithApplicationMergePatchPlusJSONBody(ctx context.Context, id ID, params *PatchResourceTypeParams, body PatchResourceTypeApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchResourceTypeWithApplicationMergePatchPlusJSONBody(ctx context.Context, id ResourceTypeID, params *PatchResourceTypeParams, body PatchResourceTypeApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// UpdateResourceTypeWithBody Update a resource type
 	//
@@ -1269,7 +1309,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /resource_types/{id} (the `UpdateResourceType` operationId).
-	UpdateResourceTypeWithBody(ctx context.Context, id ID, params *UpdateResourceTypeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	UpdateResourceTypeWithBody(ctx context.Context, id ResourceTypeID, params *UpdateResourceTypeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// UpdateResourceType Update a resource type
 	//
@@ -1279,14 +1319,14 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PUT /resource_types/{id} (the `UpdateResourceType` operationId).
-	UpdateResourceType(ctx context.Context, id ID, params *UpdateResourceTypeParams, body UpdateResourceTypeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	UpdateResourceType(ctx context.Context, id ResourceTypeID, params *UpdateResourceTypeParams, body UpdateResourceTypeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetResourceTypeHistory Revisions that changed a resource type, newest first
 	//
 	// Works for a document that is gone, too.
 	//
 	// Corresponds with GET /resource_types/{id}/history (the `GetResourceTypeHistory` operationId).
-	GetResourceTypeHistory(ctx context.Context, id ID, params *GetResourceTypeHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetResourceTypeHistory(ctx context.Context, id ResourceTypeID, params *GetResourceTypeHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListResources List resources of a type
 	//
@@ -1298,12 +1338,16 @@ type ClientInterface interface {
 
 	// CreateResourceWithBody Create a resource
 	//
+	// The document must match the schema of its type. 409 `conflict` if the id is in use.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /resources/{type} (the `CreateResource` operationId).
 	CreateResourceWithBody(ctx context.Context, pType ResourceTypePath, params *CreateResourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateResource Create a resource
+	//
+	// The document must match the schema of its type. 409 `conflict` if the id is in use.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -1316,12 +1360,14 @@ type ClientInterface interface {
 	// them in the same commit.
 	//
 	// Corresponds with DELETE /resources/{type}/{id} (the `DeleteResource` operationId).
-	DeleteResource(ctx context.Context, pType ResourceTypePath, id ID, params *DeleteResourceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	DeleteResource(ctx context.Context, pType ResourceTypePath, id ResourceID, params *DeleteResourceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetResource Get a resource
 	//
+	// The document, with the fields of its type in `spec`.
+	//
 	// Corresponds with GET /resources/{type}/{id} (the `GetResource` operationId).
-	GetResource(ctx context.Context, pType ResourceTypePath, id ID, params *GetResourceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetResource(ctx context.Context, pType ResourceTypePath, id ResourceID, params *GetResourceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchResourceWithBody Merge-patch a resource
 	//
@@ -1330,7 +1376,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /resources/{type}/{id} (the `PatchResource` operationId).
-	PatchResourceWithBody(ctx context.Context, pType ResourceTypePath, id ID, params *PatchResourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchResourceWithBody(ctx context.Context, pType ResourceTypePath, id ResourceID, params *PatchResourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchResource Merge-patch a resource
 	//
@@ -1339,7 +1385,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /resources/{type}/{id} (the `PatchResource` operationId).
-	PatchResource(ctx context.Context, pType ResourceTypePath, id ID, params *PatchResourceParams, body PatchResourceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchResource(ctx context.Context, pType ResourceTypePath, id ResourceID, params *PatchResourceParams, body PatchResourceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchResourceWithApplicationMergePatchPlusJSONBody Merge-patch a resource
 	//
@@ -1348,7 +1394,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/merge-patch+json` content type.
 	//
 	// Corresponds with PATCH /resources/{type}/{id} (the `PatchResource` operationId).
-	PatchResourceWithApplicationMergePatchPlusJSONBody(ctx context.Context, pType ResourceTypePath, id ID, params *PatchResourceParams, body PatchResourceApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchResourceWithApplicationMergePatchPlusJSONBody(ctx context.Context, pType ResourceTypePath, id ResourceID, params *PatchResourceParams, body PatchResourceApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// UpdateResourceWithBody Update a resource
 	//
@@ -1358,7 +1404,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /resources/{type}/{id} (the `UpdateResource` operationId).
-	UpdateResourceWithBody(ctx context.Context, pType ResourceTypePath, id ID, params *UpdateResourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	UpdateResourceWithBody(ctx context.Context, pType ResourceTypePath, id ResourceID, params *UpdateResourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// UpdateResource Update a resource
 	//
@@ -1368,14 +1414,14 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PUT /resources/{type}/{id} (the `UpdateResource` operationId).
-	UpdateResource(ctx context.Context, pType ResourceTypePath, id ID, params *UpdateResourceParams, body UpdateResourceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	UpdateResource(ctx context.Context, pType ResourceTypePath, id ResourceID, params *UpdateResourceParams, body UpdateResourceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetResourceHistory Revisions that changed a resource, newest first
 	//
 	// Works for a document that is gone, too.
 	//
 	// Corresponds with GET /resources/{type}/{id}/history (the `GetResourceHistory` operationId).
-	GetResourceHistory(ctx context.Context, pType ResourceTypePath, id ID, params *GetResourceHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetResourceHistory(ctx context.Context, pType ResourceTypePath, id ResourceID, params *GetResourceHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListRevisions List or watch revisions
 	//
@@ -1467,12 +1513,16 @@ type ClientInterface interface {
 
 	// CreateRoleBindingWithBody Create a role binding
 	//
+	// 409 `conflict` if the id is in use.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /rolebindings (the `CreateRoleBinding` operationId).
 	CreateRoleBindingWithBody(ctx context.Context, params *CreateRoleBindingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateRoleBinding Create a role binding
+	//
+	// 409 `conflict` if the id is in use.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -1485,12 +1535,14 @@ type ClientInterface interface {
 	// them in the same commit.
 	//
 	// Corresponds with DELETE /rolebindings/{id} (the `DeleteRoleBinding` operationId).
-	DeleteRoleBinding(ctx context.Context, id ID, params *DeleteRoleBindingParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	DeleteRoleBinding(ctx context.Context, id RoleBindingID, params *DeleteRoleBindingParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetRoleBinding Get a role binding
 	//
+	// The document, with its ETag.
+	//
 	// Corresponds with GET /rolebindings/{id} (the `GetRoleBinding` operationId).
-	GetRoleBinding(ctx context.Context, id ID, params *GetRoleBindingParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetRoleBinding(ctx context.Context, id RoleBindingID, params *GetRoleBindingParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchRoleBindingWithBody Merge-patch a role binding
 	//
@@ -1499,7 +1551,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /rolebindings/{id} (the `PatchRoleBinding` operationId).
-	PatchRoleBindingWithBody(ctx context.Context, id ID, params *PatchRoleBindingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchRoleBindingWithBody(ctx context.Context, id RoleBindingID, params *PatchRoleBindingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchRoleBinding Merge-patch a role binding
 	//
@@ -1508,7 +1560,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /rolebindings/{id} (the `PatchRoleBinding` operationId).
-	PatchRoleBinding(ctx context.Context, id ID, params *PatchRoleBindingParams, body PatchRoleBindingJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchRoleBinding(ctx context.Context, id RoleBindingID, params *PatchRoleBindingParams, body PatchRoleBindingJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchRoleBindingWithApplicationMergePatchPlusJSONBody Merge-patch a role binding
 	//
@@ -1517,7 +1569,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/merge-patch+json` content type.
 	//
 	// Corresponds with PATCH /rolebindings/{id} (the `PatchRoleBinding` operationId).
-	PatchRoleBindingWithApplicationMergePatchPlusJSONBody(ctx context.Context, id ID, params *PatchRoleBindingParams, body PatchRoleBindingApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchRoleBindingWithApplicationMergePatchPlusJSONBody(ctx context.Context, id RoleBindingID, params *PatchRoleBindingParams, body PatchRoleBindingApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// UpdateRoleBindingWithBody Update a role binding
 	//
@@ -1527,7 +1579,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /rolebindings/{id} (the `UpdateRoleBinding` operationId).
-	UpdateRoleBindingWithBody(ctx context.Context, id ID, params *UpdateRoleBindingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	UpdateRoleBindingWithBody(ctx context.Context, id RoleBindingID, params *UpdateRoleBindingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// UpdateRoleBinding Update a role binding
 	//
@@ -1537,14 +1589,14 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PUT /rolebindings/{id} (the `UpdateRoleBinding` operationId).
-	UpdateRoleBinding(ctx context.Context, id ID, params *UpdateRoleBindingParams, body UpdateRoleBindingJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	UpdateRoleBinding(ctx context.Context, id RoleBindingID, params *UpdateRoleBindingParams, body UpdateRoleBindingJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetRoleBindingHistory Revisions that changed a role binding, newest first
 	//
 	// Works for a document that is gone, too.
 	//
 	// Corresponds with GET /rolebindings/{id}/history (the `GetRoleBindingHistory` operationId).
-	GetRoleBindingHistory(ctx context.Context, id ID, params *GetRoleBindingHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetRoleBindingHistory(ctx context.Context, id RoleBindingID, params *GetRoleBindingHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListRollouts List rollouts
 	//
@@ -1585,14 +1637,14 @@ type ClientInterface interface {
 	// Deletes a completed or aborted rollout. One that changes a `deletion_policy` can be deleted 15 minutes after its end, since clusters may apply the policy of their last poll until then. No answer changes. The history keeps the rollout.
 	//
 	// Corresponds with DELETE /rollouts/{id} (the `DeleteRollout` operationId).
-	DeleteRollout(ctx context.Context, id ID, params *DeleteRolloutParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	DeleteRollout(ctx context.Context, id RolloutID, params *DeleteRolloutParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetRollout Get a rollout
 	//
 	// With the status of each stage, what the rollout waits for, and the change of each document.
 	//
 	// Corresponds with GET /rollouts/{id} (the `GetRollout` operationId).
-	GetRollout(ctx context.Context, id ID, params *GetRolloutParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetRollout(ctx context.Context, id RolloutID, params *GetRolloutParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ChangeRollout Start, approve, pause, resume, skip, roll back, abort or complete
 	//
@@ -1604,7 +1656,7 @@ type ClientInterface interface {
 	// allow is 409 `conflict`. Plan an action with `POST /plan`.
 	//
 	// Corresponds with POST /rollouts/{id}/{action} (the `ChangeRollout` operationId).
-	ChangeRollout(ctx context.Context, id ID, action ActionPath, params *ChangeRolloutParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	ChangeRollout(ctx context.Context, id RolloutID, action ActionPath, params *ChangeRolloutParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// Search Find clusters, definitions and revisions by a text
 	//
@@ -1661,12 +1713,16 @@ type ClientInterface interface {
 
 	// CreateStrategyWithBody Create a strategy
 	//
+	// 409 `conflict` if the id is in use.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /strategies (the `CreateStrategy` operationId).
 	CreateStrategyWithBody(ctx context.Context, params *CreateStrategyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateStrategy Create a strategy
+	//
+	// 409 `conflict` if the id is in use.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -1678,12 +1734,14 @@ type ClientInterface interface {
 	// Existing rollouts keep their copy of the stages.
 	//
 	// Corresponds with DELETE /strategies/{id} (the `DeleteStrategy` operationId).
-	DeleteStrategy(ctx context.Context, id ID, params *DeleteStrategyParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	DeleteStrategy(ctx context.Context, id StrategyID, params *DeleteStrategyParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetStrategy Get a strategy
 	//
+	// The document, with its ETag.
+	//
 	// Corresponds with GET /strategies/{id} (the `GetStrategy` operationId).
-	GetStrategy(ctx context.Context, id ID, params *GetStrategyParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetStrategy(ctx context.Context, id StrategyID, params *GetStrategyParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// UpdateStrategyWithBody Update a strategy
 	//
@@ -1692,7 +1750,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /strategies/{id} (the `UpdateStrategy` operationId).
-	UpdateStrategyWithBody(ctx context.Context, id ID, params *UpdateStrategyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	UpdateStrategyWithBody(ctx context.Context, id StrategyID, params *UpdateStrategyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// UpdateStrategy Update a strategy
 	//
@@ -1701,7 +1759,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PUT /strategies/{id} (the `UpdateStrategy` operationId).
-	UpdateStrategy(ctx context.Context, id ID, params *UpdateStrategyParams, body UpdateStrategyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	UpdateStrategy(ctx context.Context, id StrategyID, params *UpdateStrategyParams, body UpdateStrategyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListTokens List tokens
 	//
@@ -1739,14 +1797,14 @@ type ClientInterface interface {
 	// cluster as it is.
 	//
 	// Corresponds with DELETE /tokens/{id} (the `RevokeToken` operationId).
-	RevokeToken(ctx context.Context, id ID, params *RevokeTokenParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	RevokeToken(ctx context.Context, id TokenID, params *RevokeTokenParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetToken Get a token
 	//
 	// Never with its secret.
 	//
 	// Corresponds with GET /tokens/{id} (the `GetToken` operationId).
-	GetToken(ctx context.Context, id ID, params *GetTokenParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetToken(ctx context.Context, id TokenID, params *GetTokenParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// RotateTokenWithBody Give a token a new secret
 	//
@@ -1756,7 +1814,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /tokens/{id}/rotate (the `RotateToken` operationId).
-	RotateTokenWithBody(ctx context.Context, id ID, params *RotateTokenParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	RotateTokenWithBody(ctx context.Context, id TokenID, params *RotateTokenParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// RotateToken Give a token a new secret
 	//
@@ -1766,9 +1824,11 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /tokens/{id}/rotate (the `RotateToken` operationId).
-	RotateToken(ctx context.Context, id ID, params *RotateTokenParams, body RotateTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	RotateToken(ctx context.Context, id TokenID, params *RotateTokenParams, body RotateTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetVersion Version of the server
+	//
+	// The version of the server, and the Go release that built it.
 	//
 	// Corresponds with GET /version (the `GetVersion` operationId).
 	GetVersion(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1807,14 +1867,14 @@ type ClientInterface interface {
 	// Delivery ends on every server within 3 seconds.
 	//
 	// Corresponds with DELETE /webhooks/{id} (the `DeleteWebhook` operationId).
-	DeleteWebhook(ctx context.Context, id ID, params *DeleteWebhookParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	DeleteWebhook(ctx context.Context, id WebhookID, params *DeleteWebhookParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetWebhook Get a webhook
 	//
 	// With its delivery status. The query of the URL is not shown.
 	//
 	// Corresponds with GET /webhooks/{id} (the `GetWebhook` operationId).
-	GetWebhook(ctx context.Context, id ID, params *GetWebhookParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetWebhook(ctx context.Context, id WebhookID, params *GetWebhookParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchWebhookWithBody Change a webhook
 	//
@@ -1823,7 +1883,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /webhooks/{id} (the `PatchWebhook` operationId).
-	PatchWebhookWithBody(ctx context.Context, id ID, params *PatchWebhookParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchWebhookWithBody(ctx context.Context, id WebhookID, params *PatchWebhookParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchWebhook Change a webhook
 	//
@@ -1832,7 +1892,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PATCH /webhooks/{id} (the `PatchWebhook` operationId).
-	PatchWebhook(ctx context.Context, id ID, params *PatchWebhookParams, body PatchWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchWebhook(ctx context.Context, id WebhookID, params *PatchWebhookParams, body PatchWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchWebhookWithApplicationMergePatchPlusJSONBody Change a webhook
 	//
@@ -1841,7 +1901,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/merge-patch+json` content type.
 	//
 	// Corresponds with PATCH /webhooks/{id} (the `PatchWebhook` operationId).
-	PatchWebhookWithApplicationMergePatchPlusJSONBody(ctx context.Context, id ID, params *PatchWebhookParams, body PatchWebhookApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PatchWebhookWithApplicationMergePatchPlusJSONBody(ctx context.Context, id WebhookID, params *PatchWebhookParams, body PatchWebhookApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// UpdateWebhookWithBody Update a webhook
 	//
@@ -1850,7 +1910,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /webhooks/{id} (the `UpdateWebhook` operationId).
-	UpdateWebhookWithBody(ctx context.Context, id ID, params *UpdateWebhookParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	UpdateWebhookWithBody(ctx context.Context, id WebhookID, params *UpdateWebhookParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// UpdateWebhook Update a webhook
 	//
@@ -1859,42 +1919,42 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PUT /webhooks/{id} (the `UpdateWebhook` operationId).
-	UpdateWebhook(ctx context.Context, id ID, params *UpdateWebhookParams, body UpdateWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	UpdateWebhook(ctx context.Context, id WebhookID, params *UpdateWebhookParams, body UpdateWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetWebhookHistory Revisions that changed a webhook, newest first
 	//
 	// Works for a document that is gone, too.
 	//
 	// Corresponds with GET /webhooks/{id}/history (the `GetWebhookHistory` operationId).
-	GetWebhookHistory(ctx context.Context, id ID, params *GetWebhookHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetWebhookHistory(ctx context.Context, id WebhookID, params *GetWebhookHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ReplayWebhook Replay events of a webhook
 	//
 	// Restarts the delivery after the revision `after`. Events keep their ids, so receivers can ignore those that they have.
 	//
 	// Corresponds with POST /webhooks/{id}/replay (the `ReplayWebhook` operationId).
-	ReplayWebhook(ctx context.Context, id ID, params *ReplayWebhookParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	ReplayWebhook(ctx context.Context, id WebhookID, params *ReplayWebhookParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// RotateWebhook Rotate the signing secret of a webhook
 	//
 	// Increments `generation`. For 24 hours each event is signed with both secrets.
 	//
 	// Corresponds with POST /webhooks/{id}/rotate (the `RotateWebhook` operationId).
-	RotateWebhook(ctx context.Context, id ID, params *RotateWebhookParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	RotateWebhook(ctx context.Context, id WebhookID, params *RotateWebhookParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetWebhookSecret Get the signing secret of a webhook
 	//
 	// It is derived from `WEBHOOK_KEY`, the id and the generation, and is not stored. 409 `conflict` without `WEBHOOK_KEY`.
 	//
 	// Corresponds with GET /webhooks/{id}/secret (the `GetWebhookSecret` operationId).
-	GetWebhookSecret(ctx context.Context, id ID, params *GetWebhookSecretParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	GetWebhookSecret(ctx context.Context, id WebhookID, params *GetWebhookSecretParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// TestWebhook Send a test event
 	//
 	// Sends one event of type `fleet.test` at once, also for a suspended webhook, and returns the result. It does not change the delivery status.
 	//
 	// Corresponds with POST /webhooks/{id}/test (the `TestWebhook` operationId).
-	TestWebhook(ctx context.Context, id ID, params *TestWebhookParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+	TestWebhook(ctx context.Context, id WebhookID, params *TestWebhookParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// WhoAmI Identity of the caller
 	//
@@ -2063,7 +2123,7 @@ func (c *Client) EndSessions(ctx context.Context, params *EndSessionsParams, bod
 // Its rights end with the commit: no later commit can use them.
 //
 // Corresponds with DELETE /access/{id} (the `DeleteAccess` operationId).
-func (c *Client) DeleteAccess(ctx context.Context, id ID, params *DeleteAccessParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) DeleteAccess(ctx context.Context, id AccessID, params *DeleteAccessParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeleteAccessRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
@@ -2077,8 +2137,10 @@ func (c *Client) DeleteAccess(ctx context.Context, id ID, params *DeleteAccessPa
 
 // GetAccess Get an access document
 //
+// The document. Its rights hold for the identities in `subjects`.
+//
 // Corresponds with GET /access/{id} (the `GetAccess` operationId).
-func (c *Client) GetAccess(ctx context.Context, id ID, params *GetAccessParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) GetAccess(ctx context.Context, id AccessID, params *GetAccessParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetAccessRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
@@ -2097,7 +2159,7 @@ func (c *Client) GetAccess(ctx context.Context, id ID, params *GetAccessParams, 
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PATCH /access/{id} (the `PatchAccess` operationId).
-func (c *Client) PatchAccessWithBody(ctx context.Context, id ID, params *PatchAccessParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) PatchAccessWithBody(ctx context.Context, id AccessID, params *PatchAccessParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPatchAccessRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
@@ -2116,7 +2178,7 @@ func (c *Client) PatchAccessWithBody(ctx context.Context, id ID, params *PatchAc
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /access/{id} (the `PatchAccess` operationId).
-func (c *Client) PatchAccess(ctx context.Context, id ID, params *PatchAccessParams, body PatchAccessJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) PatchAccess(ctx context.Context, id AccessID, params *PatchAccessParams, body PatchAccessJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPatchAccessRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
@@ -2135,7 +2197,7 @@ func (c *Client) PatchAccess(ctx context.Context, id ID, params *PatchAccessPara
 // Takes a body of the `application/merge-patch+json` content type.
 //
 // Corresponds with PATCH /access/{id} (the `PatchAccess` operationId).
-func (c *Client) PatchAccessWithApplicationMergePatchPlusJSONBody(ctx context.Context, id ID, params *PatchAccessParams, body PatchAccessApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) PatchAccessWithApplicationMergePatchPlusJSONBody(ctx context.Context, id AccessID, params *PatchAccessParams, body PatchAccessApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPatchAccessRequestWithApplicationMergePatchPlusJSONBody(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
@@ -2428,6 +2490,8 @@ func (c *Client) ListClusters(ctx context.Context, params *ListClustersParams, r
 
 // CreateClusterWithBody Create a cluster
 //
+// 409 `conflict` if the id or the DNS name is in use.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /clusters (the `CreateCluster` operationId).
@@ -2444,6 +2508,8 @@ func (c *Client) CreateClusterWithBody(ctx context.Context, params *CreateCluste
 }
 
 // CreateCluster Create a cluster
+//
+// 409 `conflict` if the id or the DNS name is in use.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -2468,7 +2534,7 @@ func (c *Client) CreateCluster(ctx context.Context, params *CreateClusterParams,
 // both. Removing everything counts against `MAX_REMOVALS`.
 //
 // Corresponds with DELETE /clusters/{id} (the `DeleteCluster` operationId).
-func (c *Client) DeleteCluster(ctx context.Context, id ID, params *DeleteClusterParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) DeleteCluster(ctx context.Context, id ClusterID, params *DeleteClusterParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeleteClusterRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
@@ -2482,8 +2548,10 @@ func (c *Client) DeleteCluster(ctx context.Context, id ID, params *DeleteCluster
 
 // GetCluster Get a cluster
 //
+// The document as it was set. `view=effective` is the cluster with the settings of its layers.
+//
 // Corresponds with GET /clusters/{id} (the `GetCluster` operationId).
-func (c *Client) GetCluster(ctx context.Context, id ID, params *GetClusterParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) GetCluster(ctx context.Context, id ClusterID, params *GetClusterParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetClusterRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
@@ -2502,7 +2570,7 @@ func (c *Client) GetCluster(ctx context.Context, id ID, params *GetClusterParams
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PATCH /clusters/{id} (the `PatchCluster` operationId).
-func (c *Client) PatchClusterWithBody(ctx context.Context, id ID, params *PatchClusterParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) PatchClusterWithBody(ctx context.Context, id ClusterID, params *PatchClusterParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPatchClusterRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
@@ -2521,7 +2589,7 @@ func (c *Client) PatchClusterWithBody(ctx context.Context, id ID, params *PatchC
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /clusters/{id} (the `PatchCluster` operationId).
-func (c *Client) PatchCluster(ctx context.Context, id ID, params *PatchClusterParams, body PatchClusterJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) PatchCluster(ctx context.Context, id ClusterID, params *PatchClusterParams, body PatchClusterJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPatchClusterRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
@@ -2540,7 +2608,7 @@ func (c *Client) PatchCluster(ctx context.Context, id ID, params *PatchClusterPa
 // Takes a body of the `application/merge-patch+json` content type.
 //
 // Corresponds with PATCH /clusters/{id} (the `PatchCluster` operationId).
-func (c *Client) PatchClusterWithApplicationMergePatchPlusJSONBody(ctx context.Context, id ID, params *PatchClusterParams, body PatchClusterApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) PatchClusterWithApplicationMergePatchPlusJSONBody(ctx context.Context, id ClusterID, params *PatchClusterParams, body PatchClusterApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPatchClusterRequestWithApplicationMergePatchPlusJSONBody(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
@@ -2561,7 +2629,7 @@ func (c *Client) PatchClusterWithApplicationMergePatchPlusJSONBody(ctx context.C
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PUT /clusters/{id} (the `UpdateCluster` operationId).
-func (c *Client) UpdateClusterWithBody(ctx context.Context, id ID, params *UpdateClusterParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) UpdateClusterWithBody(ctx context.Context, id ClusterID, params *UpdateClusterParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUpdateClusterRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
@@ -2582,7 +2650,7 @@ func (c *Client) UpdateClusterWithBody(ctx context.Context, id ID, params *Updat
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PUT /clusters/{id} (the `UpdateCluster` operationId).
-func (c *Client) UpdateCluster(ctx context.Context, id ID, params *UpdateClusterParams, body UpdateClusterJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) UpdateCluster(ctx context.Context, id ClusterID, params *UpdateClusterParams, body UpdateClusterJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUpdateClusterRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
@@ -2600,7 +2668,7 @@ func (c *Client) UpdateCluster(ctx context.Context, id ID, params *UpdateCluster
 // value, and what it overrides. A patched value is one value as a whole.
 //
 // Corresponds with GET /clusters/{id}/explain (the `ExplainCluster` operationId).
-func (c *Client) ExplainCluster(ctx context.Context, id ID, params *ExplainClusterParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) ExplainCluster(ctx context.Context, id ClusterID, params *ExplainClusterParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewExplainClusterRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
@@ -2618,7 +2686,7 @@ func (c *Client) ExplainCluster(ctx context.Context, id ID, params *ExplainClust
 // value, and what it overrides. A patched value is one value as a whole.
 //
 // Corresponds with GET /clusters/{id}/explain/{list}/{input_id} (the `ExplainInput` operationId).
-func (c *Client) ExplainInput(ctx context.Context, id ID, list ListPath, inputID InputPath, params *ExplainInputParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) ExplainInput(ctx context.Context, id ClusterID, list ListPath, inputID InputPath, params *ExplainInputParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewExplainInputRequest(c.Server, id, list, inputID, params)
 	if err != nil {
 		return nil, err
@@ -2638,7 +2706,7 @@ func (c *Client) ExplainInput(ctx context.Context, id ID, list ListPath, inputID
 // `Link` to the next page.
 //
 // Corresponds with GET /clusters/{id}/history (the `GetClusterHistory` operationId).
-func (c *Client) GetClusterHistory(ctx context.Context, id ID, params *GetClusterHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) GetClusterHistory(ctx context.Context, id ClusterID, params *GetClusterHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetClusterHistoryRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
@@ -2655,7 +2723,7 @@ func (c *Client) GetClusterHistory(ctx context.Context, id ID, params *GetCluste
 // No effect when it is not assigned.
 //
 // Corresponds with DELETE /clusters/{id}/namespaces/{namespace_id} (the `UnassignNamespace` operationId).
-func (c *Client) UnassignNamespace(ctx context.Context, id ID, namespaceID NamespacePath, params *UnassignNamespaceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) UnassignNamespace(ctx context.Context, id ClusterID, namespaceID NamespacePath, params *UnassignNamespaceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUnassignNamespaceRequest(c.Server, id, namespaceID, params)
 	if err != nil {
 		return nil, err
@@ -2672,7 +2740,7 @@ func (c *Client) UnassignNamespace(ctx context.Context, id ID, namespaceID Names
 // No effect when it is assigned already.
 //
 // Corresponds with PUT /clusters/{id}/namespaces/{namespace_id} (the `AssignNamespace` operationId).
-func (c *Client) AssignNamespace(ctx context.Context, id ID, namespaceID NamespacePath, params *AssignNamespaceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) AssignNamespace(ctx context.Context, id ClusterID, namespaceID NamespacePath, params *AssignNamespaceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewAssignNamespaceRequest(c.Server, id, namespaceID, params)
 	if err != nil {
 		return nil, err
@@ -2689,7 +2757,7 @@ func (c *Client) AssignNamespace(ctx context.Context, id ID, namespaceID Namespa
 // Values without another owner are removed; with `retain=true` they stay, unowned.
 //
 // Corresponds with DELETE /clusters/{id}/patches/{component_id} (the `RelinquishPatches` operationId).
-func (c *Client) RelinquishPatches(ctx context.Context, id ID, componentID PlatformComponentPath, params *RelinquishPatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) RelinquishPatches(ctx context.Context, id ClusterID, componentID PlatformComponentPath, params *RelinquishPatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewRelinquishPatchesRequest(c.Server, id, componentID, params)
 	if err != nil {
 		return nil, err
@@ -2703,8 +2771,10 @@ func (c *Client) RelinquishPatches(ctx context.Context, id ID, componentID Platf
 
 // GetPatches Patches of a component on a cluster, and their owners
 //
+// The values that the document of the cluster sets, and the paths that each field manager owns.
+//
 // Corresponds with GET /clusters/{id}/patches/{component_id} (the `GetPatches` operationId).
-func (c *Client) GetPatches(ctx context.Context, id ID, componentID PlatformComponentPath, params *GetPatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) GetPatches(ctx context.Context, id ClusterID, componentID PlatformComponentPath, params *GetPatchesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetPatchesRequest(c.Server, id, componentID, params)
 	if err != nil {
 		return nil, err
@@ -2724,7 +2794,7 @@ func (c *Client) GetPatches(ctx context.Context, id ID, componentID PlatformComp
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PATCH /clusters/{id}/patches/{component_id} (the `PatchPatches` operationId).
-func (c *Client) PatchPatchesWithBody(ctx context.Context, id ID, componentID PlatformComponentPath, params *PatchPatchesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) PatchPatchesWithBody(ctx context.Context, id ClusterID, componentID PlatformComponentPath, params *PatchPatchesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPatchPatchesRequestWithBody(c.Server, id, componentID, params, contentType, body)
 	if err != nil {
 		return nil, err
@@ -2744,7 +2814,7 @@ func (c *Client) PatchPatchesWithBody(ctx context.Context, id ID, componentID Pl
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /clusters/{id}/patches/{component_id} (the `PatchPatches` operationId).
-func (c *Client) PatchPatches(ctx context.Context, id ID, componentID PlatformComponentPath, params *PatchPatchesParams, body PatchPatchesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) PatchPatches(ctx context.Context, id ClusterID, componentID PlatformComponentPath, params *PatchPatchesParams, body PatchPatchesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPatchPatchesRequest(c.Server, id, componentID, params, body)
 	if err != nil {
 		return nil, err
@@ -2764,7 +2834,7 @@ func (c *Client) PatchPatches(ctx context.Context, id ID, componentID PlatformCo
 // Takes a body of the `application/merge-patch+json` content type.
 //
 // Corresponds with PATCH /clusters/{id}/patches/{component_id} (the `PatchPatches` operationId).
-func (c *Client) PatchPatchesWithApplicationMergePatchPlusJSONBody(ctx context.Context, id ID, componentID PlatformComponentPath, params *PatchPatchesParams, body PatchPatchesApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) PatchPatchesWithApplicationMergePatchPlusJSONBody(ctx context.Context, id ClusterID, componentID PlatformComponentPath, params *PatchPatchesParams, body PatchPatchesApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPatchPatchesRequestWithApplicationMergePatchPlusJSONBody(c.Server, id, componentID, params, body)
 	if err != nil {
 		return nil, err
@@ -2784,7 +2854,7 @@ func (c *Client) PatchPatchesWithApplicationMergePatchPlusJSONBody(ctx context.C
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PUT /clusters/{id}/patches/{component_id} (the `ApplyPatches` operationId).
-func (c *Client) ApplyPatchesWithBody(ctx context.Context, id ID, componentID PlatformComponentPath, params *ApplyPatchesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) ApplyPatchesWithBody(ctx context.Context, id ClusterID, componentID PlatformComponentPath, params *ApplyPatchesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewApplyPatchesRequestWithBody(c.Server, id, componentID, params, contentType, body)
 	if err != nil {
 		return nil, err
@@ -2804,7 +2874,7 @@ func (c *Client) ApplyPatchesWithBody(ctx context.Context, id ID, componentID Pl
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PUT /clusters/{id}/patches/{component_id} (the `ApplyPatches` operationId).
-func (c *Client) ApplyPatches(ctx context.Context, id ID, componentID PlatformComponentPath, params *ApplyPatchesParams, body ApplyPatchesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) ApplyPatches(ctx context.Context, id ClusterID, componentID PlatformComponentPath, params *ApplyPatchesParams, body ApplyPatchesJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewApplyPatchesRequest(c.Server, id, componentID, params, body)
 	if err != nil {
 		return nil, err
@@ -2821,7 +2891,7 @@ func (c *Client) ApplyPatches(ctx context.Context, id ID, componentID PlatformCo
 // No effect when it is not assigned. Its patches go with it, in the same commit.
 //
 // Corresponds with DELETE /clusters/{id}/platform_components/{component_id} (the `UnassignPlatformComponent` operationId).
-func (c *Client) UnassignPlatformComponent(ctx context.Context, id ID, componentID PlatformComponentPath, params *UnassignPlatformComponentParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) UnassignPlatformComponent(ctx context.Context, id ClusterID, componentID PlatformComponentPath, params *UnassignPlatformComponentParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUnassignPlatformComponentRequest(c.Server, id, componentID, params)
 	if err != nil {
 		return nil, err
@@ -2841,7 +2911,7 @@ func (c *Client) UnassignPlatformComponent(ctx context.Context, id ID, component
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PUT /clusters/{id}/platform_components/{component_id} (the `AssignPlatformComponent` operationId).
-func (c *Client) AssignPlatformComponentWithBody(ctx context.Context, id ID, componentID PlatformComponentPath, params *AssignPlatformComponentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) AssignPlatformComponentWithBody(ctx context.Context, id ClusterID, componentID PlatformComponentPath, params *AssignPlatformComponentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewAssignPlatformComponentRequestWithBody(c.Server, id, componentID, params, contentType, body)
 	if err != nil {
 		return nil, err
@@ -2861,7 +2931,7 @@ func (c *Client) AssignPlatformComponentWithBody(ctx context.Context, id ID, com
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PUT /clusters/{id}/platform_components/{component_id} (the `AssignPlatformComponent` operationId).
-func (c *Client) AssignPlatformComponent(ctx context.Context, id ID, componentID PlatformComponentPath, params *AssignPlatformComponentParams, body AssignPlatformComponentJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) AssignPlatformComponent(ctx context.Context, id ClusterID, componentID PlatformComponentPath, params *AssignPlatformComponentParams, body AssignPlatformComponentJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewAssignPlatformComponentRequest(c.Server, id, componentID, params, body)
 	if err != nil {
 		return nil, err
@@ -2878,7 +2948,7 @@ func (c *Client) AssignPlatformComponent(ctx context.Context, id ID, componentID
 // No effect when it is not assigned.
 //
 // Corresponds with DELETE /clusters/{id}/resources/{type}/{resource_id} (the `UnassignResource` operationId).
-func (c *Client) UnassignResource(ctx context.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params *UnassignResourceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) UnassignResource(ctx context.Context, id ClusterID, pType ResourceTypePath, resourceID ResourcePath, params *UnassignResourceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUnassignResourceRequest(c.Server, id, pType, resourceID, params)
 	if err != nil {
 		return nil, err
@@ -2898,7 +2968,7 @@ func (c *Client) UnassignResource(ctx context.Context, id ID, pType ResourceType
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PUT /clusters/{id}/resources/{type}/{resource_id} (the `AssignResource` operationId).
-func (c *Client) AssignResourceWithBody(ctx context.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params *AssignResourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) AssignResourceWithBody(ctx context.Context, id ClusterID, pType ResourceTypePath, resourceID ResourcePath, params *AssignResourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewAssignResourceRequestWithBody(c.Server, id, pType, resourceID, params, contentType, body)
 	if err != nil {
 		return nil, err
@@ -2918,7 +2988,7 @@ func (c *Client) AssignResourceWithBody(ctx context.Context, id ID, pType Resour
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PUT /clusters/{id}/resources/{type}/{resource_id} (the `AssignResource` operationId).
-func (c *Client) AssignResource(ctx context.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params *AssignResourceParams, body AssignResourceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) AssignResource(ctx context.Context, id ClusterID, pType ResourceTypePath, resourceID ResourcePath, params *AssignResourceParams, body AssignResourceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewAssignResourceRequest(c.Server, id, pType, resourceID, params, body)
 	if err != nil {
 		return nil, err
@@ -2935,7 +3005,7 @@ func (c *Client) AssignResource(ctx context.Context, id ID, pType ResourceTypePa
 // No effect when it is not assigned.
 //
 // Corresponds with DELETE /clusters/{id}/rolebindings/{rolebinding_id} (the `UnassignRoleBinding` operationId).
-func (c *Client) UnassignRoleBinding(ctx context.Context, id ID, rolebindingID RoleBindingPath, params *UnassignRoleBindingParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) UnassignRoleBinding(ctx context.Context, id ClusterID, rolebindingID RoleBindingPath, params *UnassignRoleBindingParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUnassignRoleBindingRequest(c.Server, id, rolebindingID, params)
 	if err != nil {
 		return nil, err
@@ -2952,7 +3022,7 @@ func (c *Client) UnassignRoleBinding(ctx context.Context, id ID, rolebindingID R
 // No effect when it is assigned already.
 //
 // Corresponds with PUT /clusters/{id}/rolebindings/{rolebinding_id} (the `AssignRoleBinding` operationId).
-func (c *Client) AssignRoleBinding(ctx context.Context, id ID, rolebindingID RoleBindingPath, params *AssignRoleBindingParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) AssignRoleBinding(ctx context.Context, id ClusterID, rolebindingID RoleBindingPath, params *AssignRoleBindingParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewAssignRoleBindingRequest(c.Server, id, rolebindingID, params)
 	if err != nil {
 		return nil, err
@@ -2969,7 +3039,7 @@ func (c *Client) AssignRoleBinding(ctx context.Context, id ID, rolebindingID Rol
 // For each input: whether the cluster was served it, has applied it, or failed at it. Works for a decommissioned cluster, too.
 //
 // Corresponds with GET /clusters/{id}/status (the `GetClusterStatus` operationId).
-func (c *Client) GetClusterStatus(ctx context.Context, id ID, params *GetClusterStatusParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) GetClusterStatus(ctx context.Context, id ClusterID, params *GetClusterStatusParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetClusterStatusRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
@@ -3047,7 +3117,7 @@ func (c *Client) CreateFreeze(ctx context.Context, params *CreateFreezeParams, b
 // It changes no answer: changes that were refused have to be made again.
 //
 // Corresponds with DELETE /freezes/{id} (the `DeleteFreeze` operationId).
-func (c *Client) DeleteFreeze(ctx context.Context, id ID, params *DeleteFreezeParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) DeleteFreeze(ctx context.Context, id FreezeID, params *DeleteFreezeParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeleteFreezeRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
@@ -3061,8 +3131,10 @@ func (c *Client) DeleteFreeze(ctx context.Context, id ID, params *DeleteFreezePa
 
 // GetFreeze Get a freeze
 //
+// The document, with its state at the time of the response.
+//
 // Corresponds with GET /freezes/{id} (the `GetFreeze` operationId).
-func (c *Client) GetFreeze(ctx context.Context, id ID, params *GetFreezeParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) GetFreeze(ctx context.Context, id FreezeID, params *GetFreezeParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetFreezeRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
@@ -3081,7 +3153,7 @@ func (c *Client) GetFreeze(ctx context.Context, id ID, params *GetFreezeParams, 
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PATCH /freezes/{id} (the `PatchFreeze` operationId).
-func (c *Client) PatchFreezeWithBody(ctx context.Context, id ID, params *PatchFreezeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) PatchFreezeWithBody(ctx context.Context, id FreezeID, params *PatchFreezeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPatchFreezeRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
@@ -3100,7 +3172,7 @@ func (c *Client) PatchFreezeWithBody(ctx context.Context, id ID, params *PatchFr
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /freezes/{id} (the `PatchFreeze` operationId).
-func (c *Client) PatchFreeze(ctx context.Context, id ID, params *PatchFreezeParams, body PatchFreezeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) PatchFreeze(ctx context.Context, id FreezeID, params *PatchFreezeParams, body PatchFreezeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPatchFreezeRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
@@ -3119,7 +3191,7 @@ func (c *Client) PatchFreeze(ctx context.Context, id ID, params *PatchFreezePara
 // Takes a body of the `application/merge-patch+json` content type.
 //
 // Corresponds with PATCH /freezes/{id} (the `PatchFreeze` operationId).
-func (c *Client) PatchFreezeWithApplicationMergePatchPlusJSONBody(ctx context.Context, id ID, params *PatchFreezeParams, body PatchFreezeApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) PatchFreezeWithApplicationMergePatchPlusJSONBody(ctx context.Context, id FreezeID, params *PatchFreezeParams, body PatchFreezeApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPatchFreezeRequestWithApplicationMergePatchPlusJSONBody(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
@@ -3168,6 +3240,8 @@ func (c *Client) ListLayers(ctx context.Context, params *ListLayersParams, reqEd
 
 // CreateLayerWithBody Create a layer
 //
+// 409 `conflict` if the id is in use.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /layers (the `CreateLayer` operationId).
@@ -3184,6 +3258,8 @@ func (c *Client) CreateLayerWithBody(ctx context.Context, params *CreateLayerPar
 }
 
 // CreateLayer Create a layer
+//
+// 409 `conflict` if the id is in use.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -3205,7 +3281,7 @@ func (c *Client) CreateLayer(ctx context.Context, params *CreateLayerParams, bod
 // Entries that clusters have only through this layer are removed from them: guarded like any removal, so plan it first.
 //
 // Corresponds with DELETE /layers/{id} (the `DeleteLayer` operationId).
-func (c *Client) DeleteLayer(ctx context.Context, id ID, params *DeleteLayerParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) DeleteLayer(ctx context.Context, id LayerID, params *DeleteLayerParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeleteLayerRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
@@ -3219,8 +3295,10 @@ func (c *Client) DeleteLayer(ctx context.Context, id ID, params *DeleteLayerPara
 
 // GetLayer Get a layer
 //
+// The document. `view=clusters` adds the ids of the clusters that it matches.
+//
 // Corresponds with GET /layers/{id} (the `GetLayer` operationId).
-func (c *Client) GetLayer(ctx context.Context, id ID, params *GetLayerParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) GetLayer(ctx context.Context, id LayerID, params *GetLayerParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetLayerRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
@@ -3240,7 +3318,7 @@ func (c *Client) GetLayer(ctx context.Context, id ID, params *GetLayerParams, re
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PATCH /layers/{id} (the `PatchLayer` operationId).
-func (c *Client) PatchLayerWithBody(ctx context.Context, id ID, params *PatchLayerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) PatchLayerWithBody(ctx context.Context, id LayerID, params *PatchLayerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPatchLayerRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
@@ -3260,7 +3338,7 @@ func (c *Client) PatchLayerWithBody(ctx context.Context, id ID, params *PatchLay
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /layers/{id} (the `PatchLayer` operationId).
-func (c *Client) PatchLayer(ctx context.Context, id ID, params *PatchLayerParams, body PatchLayerJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) PatchLayer(ctx context.Context, id LayerID, params *PatchLayerParams, body PatchLayerJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPatchLayerRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
@@ -3280,7 +3358,7 @@ func (c *Client) PatchLayer(ctx context.Context, id ID, params *PatchLayerParams
 // Takes a body of the `application/merge-patch+json` content type.
 //
 // Corresponds with PATCH /layers/{id} (the `PatchLayer` operationId).
-func (c *Client) PatchLayerWithApplicationMergePatchPlusJSONBody(ctx context.Context, id ID, params *PatchLayerParams, body PatchLayerApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) PatchLayerWithApplicationMergePatchPlusJSONBody(ctx context.Context, id LayerID, params *PatchLayerParams, body PatchLayerApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPatchLayerRequestWithApplicationMergePatchPlusJSONBody(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
@@ -3300,7 +3378,7 @@ func (c *Client) PatchLayerWithApplicationMergePatchPlusJSONBody(ctx context.Con
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PUT /layers/{id} (the `UpdateLayer` operationId).
-func (c *Client) UpdateLayerWithBody(ctx context.Context, id ID, params *UpdateLayerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) UpdateLayerWithBody(ctx context.Context, id LayerID, params *UpdateLayerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUpdateLayerRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
@@ -3320,7 +3398,7 @@ func (c *Client) UpdateLayerWithBody(ctx context.Context, id ID, params *UpdateL
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PUT /layers/{id} (the `UpdateLayer` operationId).
-func (c *Client) UpdateLayer(ctx context.Context, id ID, params *UpdateLayerParams, body UpdateLayerJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) UpdateLayer(ctx context.Context, id LayerID, params *UpdateLayerParams, body UpdateLayerJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUpdateLayerRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
@@ -3337,7 +3415,7 @@ func (c *Client) UpdateLayer(ctx context.Context, id ID, params *UpdateLayerPara
 // Works for a document that is gone, too.
 //
 // Corresponds with GET /layers/{id}/history (the `GetLayerHistory` operationId).
-func (c *Client) GetLayerHistory(ctx context.Context, id ID, params *GetLayerHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) GetLayerHistory(ctx context.Context, id LayerID, params *GetLayerHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetLayerHistoryRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
@@ -3354,7 +3432,7 @@ func (c *Client) GetLayerHistory(ctx context.Context, id ID, params *GetLayerHis
 // No effect when it is not assigned.
 //
 // Corresponds with DELETE /layers/{id}/namespaces/{namespace_id} (the `UnassignLayerNamespace` operationId).
-func (c *Client) UnassignLayerNamespace(ctx context.Context, id ID, namespaceID NamespacePath, params *UnassignLayerNamespaceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) UnassignLayerNamespace(ctx context.Context, id LayerID, namespaceID NamespacePath, params *UnassignLayerNamespaceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUnassignLayerNamespaceRequest(c.Server, id, namespaceID, params)
 	if err != nil {
 		return nil, err
@@ -3371,7 +3449,7 @@ func (c *Client) UnassignLayerNamespace(ctx context.Context, id ID, namespaceID 
 // No effect when it is assigned already.
 //
 // Corresponds with PUT /layers/{id}/namespaces/{namespace_id} (the `AssignLayerNamespace` operationId).
-func (c *Client) AssignLayerNamespace(ctx context.Context, id ID, namespaceID NamespacePath, params *AssignLayerNamespaceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) AssignLayerNamespace(ctx context.Context, id LayerID, namespaceID NamespacePath, params *AssignLayerNamespaceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewAssignLayerNamespaceRequest(c.Server, id, namespaceID, params)
 	if err != nil {
 		return nil, err
@@ -3388,7 +3466,7 @@ func (c *Client) AssignLayerNamespace(ctx context.Context, id ID, namespaceID Na
 // No effect when the layer does not assign it. The layer's overrides and patches stay, for clusters that have it otherwise.
 //
 // Corresponds with DELETE /layers/{id}/platform_components/{component_id} (the `UnassignLayerPlatformComponent` operationId).
-func (c *Client) UnassignLayerPlatformComponent(ctx context.Context, id ID, componentID PlatformComponentPath, params *UnassignLayerPlatformComponentParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) UnassignLayerPlatformComponent(ctx context.Context, id LayerID, componentID PlatformComponentPath, params *UnassignLayerPlatformComponentParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUnassignLayerPlatformComponentRequest(c.Server, id, componentID, params)
 	if err != nil {
 		return nil, err
@@ -3408,7 +3486,7 @@ func (c *Client) UnassignLayerPlatformComponent(ctx context.Context, id ID, comp
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PUT /layers/{id}/platform_components/{component_id} (the `AssignLayerPlatformComponent` operationId).
-func (c *Client) AssignLayerPlatformComponentWithBody(ctx context.Context, id ID, componentID PlatformComponentPath, params *AssignLayerPlatformComponentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) AssignLayerPlatformComponentWithBody(ctx context.Context, id LayerID, componentID PlatformComponentPath, params *AssignLayerPlatformComponentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewAssignLayerPlatformComponentRequestWithBody(c.Server, id, componentID, params, contentType, body)
 	if err != nil {
 		return nil, err
@@ -3428,7 +3506,7 @@ func (c *Client) AssignLayerPlatformComponentWithBody(ctx context.Context, id ID
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PUT /layers/{id}/platform_components/{component_id} (the `AssignLayerPlatformComponent` operationId).
-func (c *Client) AssignLayerPlatformComponent(ctx context.Context, id ID, componentID PlatformComponentPath, params *AssignLayerPlatformComponentParams, body AssignLayerPlatformComponentJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) AssignLayerPlatformComponent(ctx context.Context, id LayerID, componentID PlatformComponentPath, params *AssignLayerPlatformComponentParams, body AssignLayerPlatformComponentJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewAssignLayerPlatformComponentRequest(c.Server, id, componentID, params, body)
 	if err != nil {
 		return nil, err
@@ -3445,7 +3523,7 @@ func (c *Client) AssignLayerPlatformComponent(ctx context.Context, id ID, compon
 // No effect when it is not assigned.
 //
 // Corresponds with DELETE /layers/{id}/resources/{type}/{resource_id} (the `UnassignLayerResource` operationId).
-func (c *Client) UnassignLayerResource(ctx context.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params *UnassignLayerResourceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) UnassignLayerResource(ctx context.Context, id LayerID, pType ResourceTypePath, resourceID ResourcePath, params *UnassignLayerResourceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUnassignLayerResourceRequest(c.Server, id, pType, resourceID, params)
 	if err != nil {
 		return nil, err
@@ -3465,7 +3543,7 @@ func (c *Client) UnassignLayerResource(ctx context.Context, id ID, pType Resourc
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PUT /layers/{id}/resources/{type}/{resource_id} (the `AssignLayerResource` operationId).
-func (c *Client) AssignLayerResourceWithBody(ctx context.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params *AssignLayerResourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) AssignLayerResourceWithBody(ctx context.Context, id LayerID, pType ResourceTypePath, resourceID ResourcePath, params *AssignLayerResourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewAssignLayerResourceRequestWithBody(c.Server, id, pType, resourceID, params, contentType, body)
 	if err != nil {
 		return nil, err
@@ -3485,7 +3563,7 @@ func (c *Client) AssignLayerResourceWithBody(ctx context.Context, id ID, pType R
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PUT /layers/{id}/resources/{type}/{resource_id} (the `AssignLayerResource` operationId).
-func (c *Client) AssignLayerResource(ctx context.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params *AssignLayerResourceParams, body AssignLayerResourceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) AssignLayerResource(ctx context.Context, id LayerID, pType ResourceTypePath, resourceID ResourcePath, params *AssignLayerResourceParams, body AssignLayerResourceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewAssignLayerResourceRequest(c.Server, id, pType, resourceID, params, body)
 	if err != nil {
 		return nil, err
@@ -3502,7 +3580,7 @@ func (c *Client) AssignLayerResource(ctx context.Context, id ID, pType ResourceT
 // No effect when it is not assigned.
 //
 // Corresponds with DELETE /layers/{id}/rolebindings/{rolebinding_id} (the `UnassignLayerRoleBinding` operationId).
-func (c *Client) UnassignLayerRoleBinding(ctx context.Context, id ID, rolebindingID RoleBindingPath, params *UnassignLayerRoleBindingParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) UnassignLayerRoleBinding(ctx context.Context, id LayerID, rolebindingID RoleBindingPath, params *UnassignLayerRoleBindingParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUnassignLayerRoleBindingRequest(c.Server, id, rolebindingID, params)
 	if err != nil {
 		return nil, err
@@ -3519,7 +3597,7 @@ func (c *Client) UnassignLayerRoleBinding(ctx context.Context, id ID, rolebindin
 // No effect when it is assigned already.
 //
 // Corresponds with PUT /layers/{id}/rolebindings/{rolebinding_id} (the `AssignLayerRoleBinding` operationId).
-func (c *Client) AssignLayerRoleBinding(ctx context.Context, id ID, rolebindingID RoleBindingPath, params *AssignLayerRoleBindingParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) AssignLayerRoleBinding(ctx context.Context, id LayerID, rolebindingID RoleBindingPath, params *AssignLayerRoleBindingParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewAssignLayerRoleBindingRequest(c.Server, id, rolebindingID, params)
 	if err != nil {
 		return nil, err
@@ -3569,6 +3647,8 @@ func (c *Client) ListNamespaces(ctx context.Context, params *ListNamespacesParam
 
 // CreateNamespaceWithBody Create a namespace
 //
+// 409 `conflict` if the id is in use.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /namespaces (the `CreateNamespace` operationId).
@@ -3585,6 +3665,8 @@ func (c *Client) CreateNamespaceWithBody(ctx context.Context, params *CreateName
 }
 
 // CreateNamespace Create a namespace
+//
+// 409 `conflict` if the id is in use.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -3607,7 +3689,7 @@ func (c *Client) CreateNamespace(ctx context.Context, params *CreateNamespacePar
 // them in the same commit.
 //
 // Corresponds with DELETE /namespaces/{id} (the `DeleteNamespace` operationId).
-func (c *Client) DeleteNamespace(ctx context.Context, id ID, params *DeleteNamespaceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) DeleteNamespace(ctx context.Context, id NamespaceID, params *DeleteNamespaceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeleteNamespaceRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
@@ -3621,8 +3703,10 @@ func (c *Client) DeleteNamespace(ctx context.Context, id ID, params *DeleteNames
 
 // GetNamespace Get a namespace
 //
+// The document, with its ETag.
+//
 // Corresponds with GET /namespaces/{id} (the `GetNamespace` operationId).
-func (c *Client) GetNamespace(ctx context.Context, id ID, params *GetNamespaceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) GetNamespace(ctx context.Context, id NamespaceID, params *GetNamespaceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetNamespaceRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
@@ -3641,7 +3725,7 @@ func (c *Client) GetNamespace(ctx context.Context, id ID, params *GetNamespacePa
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PATCH /namespaces/{id} (the `PatchNamespace` operationId).
-func (c *Client) PatchNamespaceWithBody(ctx context.Context, id ID, params *PatchNamespaceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) PatchNamespaceWithBody(ctx context.Context, id NamespaceID, params *PatchNamespaceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPatchNamespaceRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
@@ -3660,7 +3744,7 @@ func (c *Client) PatchNamespaceWithBody(ctx context.Context, id ID, params *Patc
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /namespaces/{id} (the `PatchNamespace` operationId).
-func (c *Client) PatchNamespace(ctx context.Context, id ID, params *PatchNamespaceParams, body PatchNamespaceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) PatchNamespace(ctx context.Context, id NamespaceID, params *PatchNamespaceParams, body PatchNamespaceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPatchNamespaceRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
@@ -3679,7 +3763,7 @@ func (c *Client) PatchNamespace(ctx context.Context, id ID, params *PatchNamespa
 // Takes a body of the `application/merge-patch+json` content type.
 //
 // Corresponds with PATCH /namespaces/{id} (the `PatchNamespace` operationId).
-func (c *Client) PatchNamespaceWithApplicationMergePatchPlusJSONBody(ctx context.Context, id ID, params *PatchNamespaceParams, body PatchNamespaceApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) PatchNamespaceWithApplicationMergePatchPlusJSONBody(ctx context.Context, id NamespaceID, params *PatchNamespaceParams, body PatchNamespaceApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPatchNamespaceRequestWithApplicationMergePatchPlusJSONBody(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
@@ -3699,7 +3783,7 @@ func (c *Client) PatchNamespaceWithApplicationMergePatchPlusJSONBody(ctx context
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PUT /namespaces/{id} (the `UpdateNamespace` operationId).
-func (c *Client) UpdateNamespaceWithBody(ctx context.Context, id ID, params *UpdateNamespaceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) UpdateNamespaceWithBody(ctx context.Context, id NamespaceID, params *UpdateNamespaceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUpdateNamespaceRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
@@ -3719,7 +3803,7 @@ func (c *Client) UpdateNamespaceWithBody(ctx context.Context, id ID, params *Upd
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PUT /namespaces/{id} (the `UpdateNamespace` operationId).
-func (c *Client) UpdateNamespace(ctx context.Context, id ID, params *UpdateNamespaceParams, body UpdateNamespaceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) UpdateNamespace(ctx context.Context, id NamespaceID, params *UpdateNamespaceParams, body UpdateNamespaceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUpdateNamespaceRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
@@ -3736,7 +3820,7 @@ func (c *Client) UpdateNamespace(ctx context.Context, id ID, params *UpdateNames
 // Works for a document that is gone, too.
 //
 // Corresponds with GET /namespaces/{id}/history (the `GetNamespaceHistory` operationId).
-func (c *Client) GetNamespaceHistory(ctx context.Context, id ID, params *GetNamespaceHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) GetNamespaceHistory(ctx context.Context, id NamespaceID, params *GetNamespaceHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetNamespaceHistoryRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
@@ -3749,6 +3833,8 @@ func (c *Client) GetNamespaceHistory(ctx context.Context, id ID, params *GetName
 }
 
 // GetOpenAPIJSON This document as JSON
+//
+// The same document as `/openapi.yaml`.
 //
 // Corresponds with GET /openapi.json (the `GetOpenAPIJSON` operationId).
 func (c *Client) GetOpenAPIJSON(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3764,6 +3850,8 @@ func (c *Client) GetOpenAPIJSON(ctx context.Context, reqEditors ...RequestEditor
 }
 
 // GetOpenAPIYAML This document as YAML
+//
+// The same document as `/openapi.json`, as it is written.
 //
 // Corresponds with GET /openapi.yaml (the `GetOpenAPIYAML` operationId).
 func (c *Client) GetOpenAPIYAML(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3846,6 +3934,8 @@ func (c *Client) ListPlatformComponents(ctx context.Context, params *ListPlatfor
 
 // CreatePlatformComponentWithBody Create a platform component
 //
+// 409 `conflict` if the id is in use.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /platform_components (the `CreatePlatformComponent` operationId).
@@ -3862,6 +3952,8 @@ func (c *Client) CreatePlatformComponentWithBody(ctx context.Context, params *Cr
 }
 
 // CreatePlatformComponent Create a platform component
+//
+// 409 `conflict` if the id is in use.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -3884,7 +3976,7 @@ func (c *Client) CreatePlatformComponent(ctx context.Context, params *CreatePlat
 // them in the same commit.
 //
 // Corresponds with DELETE /platform_components/{id} (the `DeletePlatformComponent` operationId).
-func (c *Client) DeletePlatformComponent(ctx context.Context, id ID, params *DeletePlatformComponentParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) DeletePlatformComponent(ctx context.Context, id ComponentID, params *DeletePlatformComponentParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeletePlatformComponentRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
@@ -3898,8 +3990,10 @@ func (c *Client) DeletePlatformComponent(ctx context.Context, id ID, params *Del
 
 // GetPlatformComponent Get a platform component
 //
+// The document, with its ETag.
+//
 // Corresponds with GET /platform_components/{id} (the `GetPlatformComponent` operationId).
-func (c *Client) GetPlatformComponent(ctx context.Context, id ID, params *GetPlatformComponentParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) GetPlatformComponent(ctx context.Context, id ComponentID, params *GetPlatformComponentParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetPlatformComponentRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
@@ -3918,7 +4012,7 @@ func (c *Client) GetPlatformComponent(ctx context.Context, id ID, params *GetPla
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PATCH /platform_components/{id} (the `PatchPlatformComponent` operationId).
-func (c *Client) PatchPlatformComponentWithBody(ctx context.Context, id ID, params *PatchPlatformComponentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) PatchPlatformComponentWithBody(ctx context.Context, id ComponentID, params *PatchPlatformComponentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPatchPlatformComponentRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
@@ -3937,7 +4031,7 @@ func (c *Client) PatchPlatformComponentWithBody(ctx context.Context, id ID, para
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /platform_components/{id} (the `PatchPlatformComponent` operationId).
-func (c *Client) PatchPlatformComponent(ctx context.Context, id ID, params *PatchPlatformComponentParams, body PatchPlatformComponentJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) PatchPlatformComponent(ctx context.Context, id ComponentID, params *PatchPlatformComponentParams, body PatchPlatformComponentJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPatchPlatformComponentRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
@@ -3956,7 +4050,7 @@ func (c *Client) PatchPlatformComponent(ctx context.Context, id ID, params *Patc
 // Takes a body of the `application/merge-patch+json` content type.
 //
 // Corresponds with PATCH /platform_components/{id} (the `PatchPlatformComponent` operationId).
-func (c *Client) PatchPlatformComponentWithApplicationMergePatchPlusJSONBody(ctx context.Context, id ID, params *PatchPlatformComponentParams, body PatchPlatformComponentApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) PatchPlatformComponentWithApplicationMergePatchPlusJSONBody(ctx context.Context, id ComponentID, params *PatchPlatformComponentParams, body PatchPlatformComponentApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPatchPlatformComponentRequestWithApplicationMergePatchPlusJSONBody(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
@@ -3976,7 +4070,7 @@ func (c *Client) PatchPlatformComponentWithApplicationMergePatchPlusJSONBody(ctx
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PUT /platform_components/{id} (the `UpdatePlatformComponent` operationId).
-func (c *Client) UpdatePlatformComponentWithBody(ctx context.Context, id ID, params *UpdatePlatformComponentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) UpdatePlatformComponentWithBody(ctx context.Context, id ComponentID, params *UpdatePlatformComponentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUpdatePlatformComponentRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
@@ -3996,7 +4090,7 @@ func (c *Client) UpdatePlatformComponentWithBody(ctx context.Context, id ID, par
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PUT /platform_components/{id} (the `UpdatePlatformComponent` operationId).
-func (c *Client) UpdatePlatformComponent(ctx context.Context, id ID, params *UpdatePlatformComponentParams, body UpdatePlatformComponentJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) UpdatePlatformComponent(ctx context.Context, id ComponentID, params *UpdatePlatformComponentParams, body UpdatePlatformComponentJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUpdatePlatformComponentRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
@@ -4016,7 +4110,7 @@ func (c *Client) UpdatePlatformComponent(ctx context.Context, id ID, params *Upd
 // 100,000 inputs that it has compared: it may have fewer revisions than `limit`, even none, and a `Link` to the next page.
 //
 // Corresponds with GET /platform_components/{id}/history (the `GetPlatformComponentHistory` operationId).
-func (c *Client) GetPlatformComponentHistory(ctx context.Context, id ID, params *GetPlatformComponentHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) GetPlatformComponentHistory(ctx context.Context, id ComponentID, params *GetPlatformComponentHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetPlatformComponentHistoryRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
@@ -4033,7 +4127,7 @@ func (c *Client) GetPlatformComponentHistory(ctx context.Context, id ID, params 
 // Its desired versions, the most frequent first, and how many clusters have confirmed each.
 //
 // Corresponds with GET /platform_components/{id}/status (the `GetPlatformComponentStatus` operationId).
-func (c *Client) GetPlatformComponentStatus(ctx context.Context, id ID, params *GetPlatformComponentStatusParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) GetPlatformComponentStatus(ctx context.Context, id ComponentID, params *GetPlatformComponentStatusParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetPlatformComponentStatusRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
@@ -4050,7 +4144,7 @@ func (c *Client) GetPlatformComponentStatus(ctx context.Context, id ID, params *
 // Clusters that run the same are counted together, the most used first: set by a cluster, a layer, or else the catalog.
 //
 // Corresponds with GET /platform_components/{id}/usage (the `GetPlatformComponentUsage` operationId).
-func (c *Client) GetPlatformComponentUsage(ctx context.Context, id ID, params *GetPlatformComponentUsageParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) GetPlatformComponentUsage(ctx context.Context, id ComponentID, params *GetPlatformComponentUsageParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetPlatformComponentUsageRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
@@ -4068,7 +4162,7 @@ func (c *Client) GetPlatformComponentUsage(ctx context.Context, id ID, params *G
 // 100 of each. Each has the reason for which it is not the candidate. They are observations, not part of the history.
 //
 // Corresponds with GET /platform_components/{id}/versions (the `GetComponentVersions` operationId).
-func (c *Client) GetComponentVersions(ctx context.Context, id ID, params *GetComponentVersionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) GetComponentVersions(ctx context.Context, id ComponentID, params *GetComponentVersionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetComponentVersionsRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
@@ -4089,7 +4183,7 @@ func (c *Client) GetComponentVersions(ctx context.Context, id ID, params *GetCom
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /platform_components/{id}/versions (the `PushComponentVersion` operationId).
-func (c *Client) PushComponentVersionWithBody(ctx context.Context, id ID, params *PushComponentVersionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) PushComponentVersionWithBody(ctx context.Context, id ComponentID, params *PushComponentVersionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPushComponentVersionRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
@@ -4110,7 +4204,7 @@ func (c *Client) PushComponentVersionWithBody(ctx context.Context, id ID, params
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /platform_components/{id}/versions (the `PushComponentVersion` operationId).
-func (c *Client) PushComponentVersion(ctx context.Context, id ID, params *PushComponentVersionParams, body PushComponentVersionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) PushComponentVersion(ctx context.Context, id ComponentID, params *PushComponentVersionParams, body PushComponentVersionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPushComponentVersionRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
@@ -4127,7 +4221,7 @@ func (c *Client) PushComponentVersion(ctx context.Context, id ID, params *PushCo
 // A policy may then move to it again.
 //
 // Corresponds with DELETE /platform_components/{id}/versions/holds (the `ReleaseComponentVersion` operationId).
-func (c *Client) ReleaseComponentVersion(ctx context.Context, id ID, params *ReleaseComponentVersionParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) ReleaseComponentVersion(ctx context.Context, id ComponentID, params *ReleaseComponentVersionParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewReleaseComponentVersionRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
@@ -4147,7 +4241,7 @@ func (c *Client) ReleaseComponentVersion(ctx context.Context, id ID, params *Rel
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /platform_components/{id}/versions/holds (the `HoldComponentVersion` operationId).
-func (c *Client) HoldComponentVersionWithBody(ctx context.Context, id ID, params *HoldComponentVersionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) HoldComponentVersionWithBody(ctx context.Context, id ComponentID, params *HoldComponentVersionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewHoldComponentVersionRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
@@ -4167,7 +4261,7 @@ func (c *Client) HoldComponentVersionWithBody(ctx context.Context, id ID, params
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /platform_components/{id}/versions/holds (the `HoldComponentVersion` operationId).
-func (c *Client) HoldComponentVersion(ctx context.Context, id ID, params *HoldComponentVersionParams, body HoldComponentVersionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) HoldComponentVersion(ctx context.Context, id ComponentID, params *HoldComponentVersionParams, body HoldComponentVersionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewHoldComponentVersionRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
@@ -4186,7 +4280,7 @@ func (c *Client) HoldComponentVersion(ctx context.Context, id ID, params *HoldCo
 // registries (`VERSION_SCAN`).
 //
 // Corresponds with POST /platform_components/{id}/versions/refresh (the `RefreshComponentVersions` operationId).
-func (c *Client) RefreshComponentVersions(ctx context.Context, id ID, params *RefreshComponentVersionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) RefreshComponentVersions(ctx context.Context, id ComponentID, params *RefreshComponentVersionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewRefreshComponentVersionsRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
@@ -4281,6 +4375,8 @@ func (c *Client) ListResourceTypes(ctx context.Context, params *ListResourceType
 
 // CreateResourceTypeWithBody Create a resource type
 //
+// A type that exists is 409 `conflict`. Its definitions are under `/resources/{type}`.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /resource_types (the `CreateResourceType` operationId).
@@ -4297,6 +4393,8 @@ func (c *Client) CreateResourceTypeWithBody(ctx context.Context, params *CreateR
 }
 
 // CreateResourceType Create a resource type
+//
+// A type that exists is 409 `conflict`. Its definitions are under `/resources/{type}`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4319,7 +4417,7 @@ func (c *Client) CreateResourceType(ctx context.Context, params *CreateResourceT
 // same commit. Polls of it are 404 from then on: Flux keeps what it has.
 //
 // Corresponds with DELETE /resource_types/{id} (the `DeleteResourceType` operationId).
-func (c *Client) DeleteResourceType(ctx context.Context, id ID, params *DeleteResourceTypeParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) DeleteResourceType(ctx context.Context, id ResourceTypeID, params *DeleteResourceTypeParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeleteResourceTypeRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
@@ -4333,8 +4431,10 @@ func (c *Client) DeleteResourceType(ctx context.Context, id ID, params *DeleteRe
 
 // GetResourceType Get a resource type
 //
+// The document, with its ETag.
+//
 // Corresponds with GET /resource_types/{id} (the `GetResourceType` operationId).
-func (c *Client) GetResourceType(ctx context.Context, id ID, params *GetResourceTypeParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) GetResourceType(ctx context.Context, id ResourceTypeID, params *GetResourceTypeParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetResourceTypeRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
@@ -4353,7 +4453,7 @@ func (c *Client) GetResourceType(ctx context.Context, id ID, params *GetResource
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PATCH /resource_types/{id} (the `PatchResourceType` operationId).
-func (c *Client) PatchResourceTypeWithBody(ctx context.Context, id ID, params *PatchResourceTypeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) PatchResourceTypeWithBody(ctx context.Context, id ResourceTypeID, params *PatchResourceTypeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPatchResourceTypeRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
@@ -4372,7 +4472,7 @@ func (c *Client) PatchResourceTypeWithBody(ctx context.Context, id ID, params *P
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /resource_types/{id} (the `PatchResourceType` operationId).
-func (c *Client) PatchResourceType(ctx context.Context, id ID, params *PatchResourceTypeParams, body PatchResourceTypeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) PatchResourceType(ctx context.Context, id ResourceTypeID, params *PatchResourceTypeParams, body PatchResourceTypeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPatchResourceTypeRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
@@ -4391,7 +4491,7 @@ func (c *Client) PatchResourceType(ctx context.Context, id ID, params *PatchReso
 // Takes a body of the `application/merge-patch+json` content type.
 //
 // Corresponds with PATCH /resource_types/{id} (the `PatchResourceType` operationId).
-func (c *Client) PatchResourceTypeWithApplicationMergePatchPlusJSONBody(ctx context.Context, id ID, params *PatchResourceTypeParams, body PatchResourceTypeApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) PatchResourceTypeWithApplicationMergePatchPlusJSONBody(ctx context.Context, id ResourceTypeID, params *PatchResourceTypeParams, body PatchResourceTypeApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPatchResourceTypeRequestWithApplicationMergePatchPlusJSONBody(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
@@ -4411,7 +4511,7 @@ func (c *Client) PatchResourceTypeWithApplicationMergePatchPlusJSONBody(ctx cont
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PUT /resource_types/{id} (the `UpdateResourceType` operationId).
-func (c *Client) UpdateResourceTypeWithBody(ctx context.Context, id ID, params *UpdateResourceTypeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) UpdateResourceTypeWithBody(ctx context.Context, id ResourceTypeID, params *UpdateResourceTypeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUpdateResourceTypeRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
@@ -4431,7 +4531,7 @@ func (c *Client) UpdateResourceTypeWithBody(ctx context.Context, id ID, params *
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PUT /resource_types/{id} (the `UpdateResourceType` operationId).
-func (c *Client) UpdateResourceType(ctx context.Context, id ID, params *UpdateResourceTypeParams, body UpdateResourceTypeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) UpdateResourceType(ctx context.Context, id ResourceTypeID, params *UpdateResourceTypeParams, body UpdateResourceTypeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUpdateResourceTypeRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
@@ -4448,7 +4548,7 @@ func (c *Client) UpdateResourceType(ctx context.Context, id ID, params *UpdateRe
 // Works for a document that is gone, too.
 //
 // Corresponds with GET /resource_types/{id}/history (the `GetResourceTypeHistory` operationId).
-func (c *Client) GetResourceTypeHistory(ctx context.Context, id ID, params *GetResourceTypeHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) GetResourceTypeHistory(ctx context.Context, id ResourceTypeID, params *GetResourceTypeHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetResourceTypeHistoryRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
@@ -4480,6 +4580,8 @@ func (c *Client) ListResources(ctx context.Context, pType ResourceTypePath, para
 
 // CreateResourceWithBody Create a resource
 //
+// The document must match the schema of its type. 409 `conflict` if the id is in use.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /resources/{type} (the `CreateResource` operationId).
@@ -4496,6 +4598,8 @@ func (c *Client) CreateResourceWithBody(ctx context.Context, pType ResourceTypeP
 }
 
 // CreateResource Create a resource
+//
+// The document must match the schema of its type. 409 `conflict` if the id is in use.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4518,7 +4622,7 @@ func (c *Client) CreateResource(ctx context.Context, pType ResourceTypePath, par
 // them in the same commit.
 //
 // Corresponds with DELETE /resources/{type}/{id} (the `DeleteResource` operationId).
-func (c *Client) DeleteResource(ctx context.Context, pType ResourceTypePath, id ID, params *DeleteResourceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) DeleteResource(ctx context.Context, pType ResourceTypePath, id ResourceID, params *DeleteResourceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeleteResourceRequest(c.Server, pType, id, params)
 	if err != nil {
 		return nil, err
@@ -4532,8 +4636,10 @@ func (c *Client) DeleteResource(ctx context.Context, pType ResourceTypePath, id 
 
 // GetResource Get a resource
 //
+// The document, with the fields of its type in `spec`.
+//
 // Corresponds with GET /resources/{type}/{id} (the `GetResource` operationId).
-func (c *Client) GetResource(ctx context.Context, pType ResourceTypePath, id ID, params *GetResourceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) GetResource(ctx context.Context, pType ResourceTypePath, id ResourceID, params *GetResourceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetResourceRequest(c.Server, pType, id, params)
 	if err != nil {
 		return nil, err
@@ -4552,7 +4658,7 @@ func (c *Client) GetResource(ctx context.Context, pType ResourceTypePath, id ID,
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PATCH /resources/{type}/{id} (the `PatchResource` operationId).
-func (c *Client) PatchResourceWithBody(ctx context.Context, pType ResourceTypePath, id ID, params *PatchResourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) PatchResourceWithBody(ctx context.Context, pType ResourceTypePath, id ResourceID, params *PatchResourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPatchResourceRequestWithBody(c.Server, pType, id, params, contentType, body)
 	if err != nil {
 		return nil, err
@@ -4571,7 +4677,7 @@ func (c *Client) PatchResourceWithBody(ctx context.Context, pType ResourceTypePa
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /resources/{type}/{id} (the `PatchResource` operationId).
-func (c *Client) PatchResource(ctx context.Context, pType ResourceTypePath, id ID, params *PatchResourceParams, body PatchResourceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) PatchResource(ctx context.Context, pType ResourceTypePath, id ResourceID, params *PatchResourceParams, body PatchResourceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPatchResourceRequest(c.Server, pType, id, params, body)
 	if err != nil {
 		return nil, err
@@ -4590,7 +4696,7 @@ func (c *Client) PatchResource(ctx context.Context, pType ResourceTypePath, id I
 // Takes a body of the `application/merge-patch+json` content type.
 //
 // Corresponds with PATCH /resources/{type}/{id} (the `PatchResource` operationId).
-func (c *Client) PatchResourceWithApplicationMergePatchPlusJSONBody(ctx context.Context, pType ResourceTypePath, id ID, params *PatchResourceParams, body PatchResourceApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) PatchResourceWithApplicationMergePatchPlusJSONBody(ctx context.Context, pType ResourceTypePath, id ResourceID, params *PatchResourceParams, body PatchResourceApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPatchResourceRequestWithApplicationMergePatchPlusJSONBody(c.Server, pType, id, params, body)
 	if err != nil {
 		return nil, err
@@ -4610,7 +4716,7 @@ func (c *Client) PatchResourceWithApplicationMergePatchPlusJSONBody(ctx context.
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PUT /resources/{type}/{id} (the `UpdateResource` operationId).
-func (c *Client) UpdateResourceWithBody(ctx context.Context, pType ResourceTypePath, id ID, params *UpdateResourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) UpdateResourceWithBody(ctx context.Context, pType ResourceTypePath, id ResourceID, params *UpdateResourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUpdateResourceRequestWithBody(c.Server, pType, id, params, contentType, body)
 	if err != nil {
 		return nil, err
@@ -4630,7 +4736,7 @@ func (c *Client) UpdateResourceWithBody(ctx context.Context, pType ResourceTypeP
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PUT /resources/{type}/{id} (the `UpdateResource` operationId).
-func (c *Client) UpdateResource(ctx context.Context, pType ResourceTypePath, id ID, params *UpdateResourceParams, body UpdateResourceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) UpdateResource(ctx context.Context, pType ResourceTypePath, id ResourceID, params *UpdateResourceParams, body UpdateResourceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUpdateResourceRequest(c.Server, pType, id, params, body)
 	if err != nil {
 		return nil, err
@@ -4647,7 +4753,7 @@ func (c *Client) UpdateResource(ctx context.Context, pType ResourceTypePath, id 
 // Works for a document that is gone, too.
 //
 // Corresponds with GET /resources/{type}/{id}/history (the `GetResourceHistory` operationId).
-func (c *Client) GetResourceHistory(ctx context.Context, pType ResourceTypePath, id ID, params *GetResourceHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) GetResourceHistory(ctx context.Context, pType ResourceTypePath, id ResourceID, params *GetResourceHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetResourceHistoryRequest(c.Server, pType, id, params)
 	if err != nil {
 		return nil, err
@@ -4819,6 +4925,8 @@ func (c *Client) ListRoleBindings(ctx context.Context, params *ListRoleBindingsP
 
 // CreateRoleBindingWithBody Create a role binding
 //
+// 409 `conflict` if the id is in use.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /rolebindings (the `CreateRoleBinding` operationId).
@@ -4835,6 +4943,8 @@ func (c *Client) CreateRoleBindingWithBody(ctx context.Context, params *CreateRo
 }
 
 // CreateRoleBinding Create a role binding
+//
+// 409 `conflict` if the id is in use.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4857,7 +4967,7 @@ func (c *Client) CreateRoleBinding(ctx context.Context, params *CreateRoleBindin
 // them in the same commit.
 //
 // Corresponds with DELETE /rolebindings/{id} (the `DeleteRoleBinding` operationId).
-func (c *Client) DeleteRoleBinding(ctx context.Context, id ID, params *DeleteRoleBindingParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) DeleteRoleBinding(ctx context.Context, id RoleBindingID, params *DeleteRoleBindingParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeleteRoleBindingRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
@@ -4871,8 +4981,10 @@ func (c *Client) DeleteRoleBinding(ctx context.Context, id ID, params *DeleteRol
 
 // GetRoleBinding Get a role binding
 //
+// The document, with its ETag.
+//
 // Corresponds with GET /rolebindings/{id} (the `GetRoleBinding` operationId).
-func (c *Client) GetRoleBinding(ctx context.Context, id ID, params *GetRoleBindingParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) GetRoleBinding(ctx context.Context, id RoleBindingID, params *GetRoleBindingParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetRoleBindingRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
@@ -4891,7 +5003,7 @@ func (c *Client) GetRoleBinding(ctx context.Context, id ID, params *GetRoleBindi
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PATCH /rolebindings/{id} (the `PatchRoleBinding` operationId).
-func (c *Client) PatchRoleBindingWithBody(ctx context.Context, id ID, params *PatchRoleBindingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) PatchRoleBindingWithBody(ctx context.Context, id RoleBindingID, params *PatchRoleBindingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPatchRoleBindingRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
@@ -4910,7 +5022,7 @@ func (c *Client) PatchRoleBindingWithBody(ctx context.Context, id ID, params *Pa
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /rolebindings/{id} (the `PatchRoleBinding` operationId).
-func (c *Client) PatchRoleBinding(ctx context.Context, id ID, params *PatchRoleBindingParams, body PatchRoleBindingJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) PatchRoleBinding(ctx context.Context, id RoleBindingID, params *PatchRoleBindingParams, body PatchRoleBindingJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPatchRoleBindingRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
@@ -4929,7 +5041,7 @@ func (c *Client) PatchRoleBinding(ctx context.Context, id ID, params *PatchRoleB
 // Takes a body of the `application/merge-patch+json` content type.
 //
 // Corresponds with PATCH /rolebindings/{id} (the `PatchRoleBinding` operationId).
-func (c *Client) PatchRoleBindingWithApplicationMergePatchPlusJSONBody(ctx context.Context, id ID, params *PatchRoleBindingParams, body PatchRoleBindingApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) PatchRoleBindingWithApplicationMergePatchPlusJSONBody(ctx context.Context, id RoleBindingID, params *PatchRoleBindingParams, body PatchRoleBindingApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPatchRoleBindingRequestWithApplicationMergePatchPlusJSONBody(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
@@ -4949,7 +5061,7 @@ func (c *Client) PatchRoleBindingWithApplicationMergePatchPlusJSONBody(ctx conte
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PUT /rolebindings/{id} (the `UpdateRoleBinding` operationId).
-func (c *Client) UpdateRoleBindingWithBody(ctx context.Context, id ID, params *UpdateRoleBindingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) UpdateRoleBindingWithBody(ctx context.Context, id RoleBindingID, params *UpdateRoleBindingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUpdateRoleBindingRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
@@ -4969,7 +5081,7 @@ func (c *Client) UpdateRoleBindingWithBody(ctx context.Context, id ID, params *U
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PUT /rolebindings/{id} (the `UpdateRoleBinding` operationId).
-func (c *Client) UpdateRoleBinding(ctx context.Context, id ID, params *UpdateRoleBindingParams, body UpdateRoleBindingJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) UpdateRoleBinding(ctx context.Context, id RoleBindingID, params *UpdateRoleBindingParams, body UpdateRoleBindingJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUpdateRoleBindingRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
@@ -4986,7 +5098,7 @@ func (c *Client) UpdateRoleBinding(ctx context.Context, id ID, params *UpdateRol
 // Works for a document that is gone, too.
 //
 // Corresponds with GET /rolebindings/{id}/history (the `GetRoleBindingHistory` operationId).
-func (c *Client) GetRoleBindingHistory(ctx context.Context, id ID, params *GetRoleBindingHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) GetRoleBindingHistory(ctx context.Context, id RoleBindingID, params *GetRoleBindingHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetRoleBindingHistoryRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
@@ -5067,7 +5179,7 @@ func (c *Client) CreateRollout(ctx context.Context, params *CreateRolloutParams,
 // Deletes a completed or aborted rollout. One that changes a `deletion_policy` can be deleted 15 minutes after its end, since clusters may apply the policy of their last poll until then. No answer changes. The history keeps the rollout.
 //
 // Corresponds with DELETE /rollouts/{id} (the `DeleteRollout` operationId).
-func (c *Client) DeleteRollout(ctx context.Context, id ID, params *DeleteRolloutParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) DeleteRollout(ctx context.Context, id RolloutID, params *DeleteRolloutParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeleteRolloutRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
@@ -5084,7 +5196,7 @@ func (c *Client) DeleteRollout(ctx context.Context, id ID, params *DeleteRollout
 // With the status of each stage, what the rollout waits for, and the change of each document.
 //
 // Corresponds with GET /rollouts/{id} (the `GetRollout` operationId).
-func (c *Client) GetRollout(ctx context.Context, id ID, params *GetRolloutParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) GetRollout(ctx context.Context, id RolloutID, params *GetRolloutParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetRolloutRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
@@ -5106,7 +5218,7 @@ func (c *Client) GetRollout(ctx context.Context, id ID, params *GetRolloutParams
 // allow is 409 `conflict`. Plan an action with `POST /plan`.
 //
 // Corresponds with POST /rollouts/{id}/{action} (the `ChangeRollout` operationId).
-func (c *Client) ChangeRollout(ctx context.Context, id ID, action ActionPath, params *ChangeRolloutParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) ChangeRollout(ctx context.Context, id RolloutID, action ActionPath, params *ChangeRolloutParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewChangeRolloutRequest(c.Server, id, action, params)
 	if err != nil {
 		return nil, err
@@ -5223,6 +5335,8 @@ func (c *Client) ListStrategies(ctx context.Context, params *ListStrategiesParam
 
 // CreateStrategyWithBody Create a strategy
 //
+// 409 `conflict` if the id is in use.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /strategies (the `CreateStrategy` operationId).
@@ -5239,6 +5353,8 @@ func (c *Client) CreateStrategyWithBody(ctx context.Context, params *CreateStrat
 }
 
 // CreateStrategy Create a strategy
+//
+// 409 `conflict` if the id is in use.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5260,7 +5376,7 @@ func (c *Client) CreateStrategy(ctx context.Context, params *CreateStrategyParam
 // Existing rollouts keep their copy of the stages.
 //
 // Corresponds with DELETE /strategies/{id} (the `DeleteStrategy` operationId).
-func (c *Client) DeleteStrategy(ctx context.Context, id ID, params *DeleteStrategyParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) DeleteStrategy(ctx context.Context, id StrategyID, params *DeleteStrategyParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeleteStrategyRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
@@ -5274,8 +5390,10 @@ func (c *Client) DeleteStrategy(ctx context.Context, id ID, params *DeleteStrate
 
 // GetStrategy Get a strategy
 //
+// The document, with its ETag.
+//
 // Corresponds with GET /strategies/{id} (the `GetStrategy` operationId).
-func (c *Client) GetStrategy(ctx context.Context, id ID, params *GetStrategyParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) GetStrategy(ctx context.Context, id StrategyID, params *GetStrategyParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetStrategyRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
@@ -5294,7 +5412,7 @@ func (c *Client) GetStrategy(ctx context.Context, id ID, params *GetStrategyPara
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PUT /strategies/{id} (the `UpdateStrategy` operationId).
-func (c *Client) UpdateStrategyWithBody(ctx context.Context, id ID, params *UpdateStrategyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) UpdateStrategyWithBody(ctx context.Context, id StrategyID, params *UpdateStrategyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUpdateStrategyRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
@@ -5313,7 +5431,7 @@ func (c *Client) UpdateStrategyWithBody(ctx context.Context, id ID, params *Upda
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PUT /strategies/{id} (the `UpdateStrategy` operationId).
-func (c *Client) UpdateStrategy(ctx context.Context, id ID, params *UpdateStrategyParams, body UpdateStrategyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) UpdateStrategy(ctx context.Context, id StrategyID, params *UpdateStrategyParams, body UpdateStrategyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUpdateStrategyRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
@@ -5391,7 +5509,7 @@ func (c *Client) CreateToken(ctx context.Context, params *CreateTokenParams, bod
 // cluster as it is.
 //
 // Corresponds with DELETE /tokens/{id} (the `RevokeToken` operationId).
-func (c *Client) RevokeToken(ctx context.Context, id ID, params *RevokeTokenParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) RevokeToken(ctx context.Context, id TokenID, params *RevokeTokenParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewRevokeTokenRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
@@ -5408,7 +5526,7 @@ func (c *Client) RevokeToken(ctx context.Context, id ID, params *RevokeTokenPara
 // Never with its secret.
 //
 // Corresponds with GET /tokens/{id} (the `GetToken` operationId).
-func (c *Client) GetToken(ctx context.Context, id ID, params *GetTokenParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) GetToken(ctx context.Context, id TokenID, params *GetTokenParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetTokenRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
@@ -5428,7 +5546,7 @@ func (c *Client) GetToken(ctx context.Context, id ID, params *GetTokenParams, re
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /tokens/{id}/rotate (the `RotateToken` operationId).
-func (c *Client) RotateTokenWithBody(ctx context.Context, id ID, params *RotateTokenParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) RotateTokenWithBody(ctx context.Context, id TokenID, params *RotateTokenParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewRotateTokenRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
@@ -5448,7 +5566,7 @@ func (c *Client) RotateTokenWithBody(ctx context.Context, id ID, params *RotateT
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /tokens/{id}/rotate (the `RotateToken` operationId).
-func (c *Client) RotateToken(ctx context.Context, id ID, params *RotateTokenParams, body RotateTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) RotateToken(ctx context.Context, id TokenID, params *RotateTokenParams, body RotateTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewRotateTokenRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
@@ -5461,6 +5579,8 @@ func (c *Client) RotateToken(ctx context.Context, id ID, params *RotateTokenPara
 }
 
 // GetVersion Version of the server
+//
+// The version of the server, and the Go release that built it.
 //
 // Corresponds with GET /version (the `GetVersion` operationId).
 func (c *Client) GetVersion(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5539,7 +5659,7 @@ func (c *Client) CreateWebhook(ctx context.Context, params *CreateWebhookParams,
 // Delivery ends on every server within 3 seconds.
 //
 // Corresponds with DELETE /webhooks/{id} (the `DeleteWebhook` operationId).
-func (c *Client) DeleteWebhook(ctx context.Context, id ID, params *DeleteWebhookParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) DeleteWebhook(ctx context.Context, id WebhookID, params *DeleteWebhookParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDeleteWebhookRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
@@ -5556,7 +5676,7 @@ func (c *Client) DeleteWebhook(ctx context.Context, id ID, params *DeleteWebhook
 // With its delivery status. The query of the URL is not shown.
 //
 // Corresponds with GET /webhooks/{id} (the `GetWebhook` operationId).
-func (c *Client) GetWebhook(ctx context.Context, id ID, params *GetWebhookParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) GetWebhook(ctx context.Context, id WebhookID, params *GetWebhookParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetWebhookRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
@@ -5575,7 +5695,7 @@ func (c *Client) GetWebhook(ctx context.Context, id ID, params *GetWebhookParams
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PATCH /webhooks/{id} (the `PatchWebhook` operationId).
-func (c *Client) PatchWebhookWithBody(ctx context.Context, id ID, params *PatchWebhookParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) PatchWebhookWithBody(ctx context.Context, id WebhookID, params *PatchWebhookParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPatchWebhookRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
@@ -5594,7 +5714,7 @@ func (c *Client) PatchWebhookWithBody(ctx context.Context, id ID, params *PatchW
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PATCH /webhooks/{id} (the `PatchWebhook` operationId).
-func (c *Client) PatchWebhook(ctx context.Context, id ID, params *PatchWebhookParams, body PatchWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) PatchWebhook(ctx context.Context, id WebhookID, params *PatchWebhookParams, body PatchWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPatchWebhookRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
@@ -5613,7 +5733,7 @@ func (c *Client) PatchWebhook(ctx context.Context, id ID, params *PatchWebhookPa
 // Takes a body of the `application/merge-patch+json` content type.
 //
 // Corresponds with PATCH /webhooks/{id} (the `PatchWebhook` operationId).
-func (c *Client) PatchWebhookWithApplicationMergePatchPlusJSONBody(ctx context.Context, id ID, params *PatchWebhookParams, body PatchWebhookApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) PatchWebhookWithApplicationMergePatchPlusJSONBody(ctx context.Context, id WebhookID, params *PatchWebhookParams, body PatchWebhookApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPatchWebhookRequestWithApplicationMergePatchPlusJSONBody(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
@@ -5632,7 +5752,7 @@ func (c *Client) PatchWebhookWithApplicationMergePatchPlusJSONBody(ctx context.C
 // Takes any type of body and a specified content type.
 //
 // Corresponds with PUT /webhooks/{id} (the `UpdateWebhook` operationId).
-func (c *Client) UpdateWebhookWithBody(ctx context.Context, id ID, params *UpdateWebhookParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) UpdateWebhookWithBody(ctx context.Context, id WebhookID, params *UpdateWebhookParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUpdateWebhookRequestWithBody(c.Server, id, params, contentType, body)
 	if err != nil {
 		return nil, err
@@ -5651,7 +5771,7 @@ func (c *Client) UpdateWebhookWithBody(ctx context.Context, id ID, params *Updat
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with PUT /webhooks/{id} (the `UpdateWebhook` operationId).
-func (c *Client) UpdateWebhook(ctx context.Context, id ID, params *UpdateWebhookParams, body UpdateWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) UpdateWebhook(ctx context.Context, id WebhookID, params *UpdateWebhookParams, body UpdateWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUpdateWebhookRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
@@ -5668,7 +5788,7 @@ func (c *Client) UpdateWebhook(ctx context.Context, id ID, params *UpdateWebhook
 // Works for a document that is gone, too.
 //
 // Corresponds with GET /webhooks/{id}/history (the `GetWebhookHistory` operationId).
-func (c *Client) GetWebhookHistory(ctx context.Context, id ID, params *GetWebhookHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) GetWebhookHistory(ctx context.Context, id WebhookID, params *GetWebhookHistoryParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetWebhookHistoryRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
@@ -5685,7 +5805,7 @@ func (c *Client) GetWebhookHistory(ctx context.Context, id ID, params *GetWebhoo
 // Restarts the delivery after the revision `after`. Events keep their ids, so receivers can ignore those that they have.
 //
 // Corresponds with POST /webhooks/{id}/replay (the `ReplayWebhook` operationId).
-func (c *Client) ReplayWebhook(ctx context.Context, id ID, params *ReplayWebhookParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) ReplayWebhook(ctx context.Context, id WebhookID, params *ReplayWebhookParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewReplayWebhookRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
@@ -5702,7 +5822,7 @@ func (c *Client) ReplayWebhook(ctx context.Context, id ID, params *ReplayWebhook
 // Increments `generation`. For 24 hours each event is signed with both secrets.
 //
 // Corresponds with POST /webhooks/{id}/rotate (the `RotateWebhook` operationId).
-func (c *Client) RotateWebhook(ctx context.Context, id ID, params *RotateWebhookParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) RotateWebhook(ctx context.Context, id WebhookID, params *RotateWebhookParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewRotateWebhookRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
@@ -5719,7 +5839,7 @@ func (c *Client) RotateWebhook(ctx context.Context, id ID, params *RotateWebhook
 // It is derived from `WEBHOOK_KEY`, the id and the generation, and is not stored. 409 `conflict` without `WEBHOOK_KEY`.
 //
 // Corresponds with GET /webhooks/{id}/secret (the `GetWebhookSecret` operationId).
-func (c *Client) GetWebhookSecret(ctx context.Context, id ID, params *GetWebhookSecretParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) GetWebhookSecret(ctx context.Context, id WebhookID, params *GetWebhookSecretParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetWebhookSecretRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
@@ -5736,7 +5856,7 @@ func (c *Client) GetWebhookSecret(ctx context.Context, id ID, params *GetWebhook
 // Sends one event of type `fleet.test` at once, also for a suspended webhook, and returns the result. It does not change the delivery status.
 //
 // Corresponds with POST /webhooks/{id}/test (the `TestWebhook` operationId).
-func (c *Client) TestWebhook(ctx context.Context, id ID, params *TestWebhookParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+func (c *Client) TestWebhook(ctx context.Context, id WebhookID, params *TestWebhookParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewTestWebhookRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
@@ -6111,7 +6231,7 @@ func NewEndSessionsRequestWithBody(server string, params *EndSessionsParams, con
 }
 
 // NewDeleteAccessRequest constructs an http.Request for the DeleteAccess method
-func NewDeleteAccessRequest(server string, id ID, params *DeleteAccessParams) (*http.Request, error) {
+func NewDeleteAccessRequest(server string, id AccessID, params *DeleteAccessParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -6220,7 +6340,7 @@ func NewDeleteAccessRequest(server string, id ID, params *DeleteAccessParams) (*
 }
 
 // NewGetAccessRequest constructs an http.Request for the GetAccess method
-func NewGetAccessRequest(server string, id ID, params *GetAccessParams) (*http.Request, error) {
+func NewGetAccessRequest(server string, id AccessID, params *GetAccessParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -6280,7 +6400,7 @@ func NewGetAccessRequest(server string, id ID, params *GetAccessParams) (*http.R
 }
 
 // NewPatchAccessRequest calls the generic PatchAccess builder with application/json body
-func NewPatchAccessRequest(server string, id ID, params *PatchAccessParams, body PatchAccessJSONRequestBody) (*http.Request, error) {
+func NewPatchAccessRequest(server string, id AccessID, params *PatchAccessParams, body PatchAccessJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
@@ -6291,7 +6411,7 @@ func NewPatchAccessRequest(server string, id ID, params *PatchAccessParams, body
 }
 
 // NewPatchAccessRequestWithApplicationMergePatchPlusJSONBody calls the generic PatchAccess builder with application/merge-patch+json body
-func NewPatchAccessRequestWithApplicationMergePatchPlusJSONBody(server string, id ID, params *PatchAccessParams, body PatchAccessApplicationMergePatchPlusJSONRequestBody) (*http.Request, error) {
+func NewPatchAccessRequestWithApplicationMergePatchPlusJSONBody(server string, id AccessID, params *PatchAccessParams, body PatchAccessApplicationMergePatchPlusJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
@@ -6302,7 +6422,7 @@ func NewPatchAccessRequestWithApplicationMergePatchPlusJSONBody(server string, i
 }
 
 // NewPatchAccessRequestWithBody constructs an http.Request for the PatchAccess method, with any body, and a specified content type
-func NewPatchAccessRequestWithBody(server string, id ID, params *PatchAccessParams, contentType string, body io.Reader) (*http.Request, error) {
+func NewPatchAccessRequestWithBody(server string, id AccessID, params *PatchAccessParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -7457,7 +7577,7 @@ func NewCreateClusterRequestWithBody(server string, params *CreateClusterParams,
 }
 
 // NewDeleteClusterRequest constructs an http.Request for the DeleteCluster method
-func NewDeleteClusterRequest(server string, id ID, params *DeleteClusterParams) (*http.Request, error) {
+func NewDeleteClusterRequest(server string, id ClusterID, params *DeleteClusterParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -7612,7 +7732,7 @@ func NewDeleteClusterRequest(server string, id ID, params *DeleteClusterParams) 
 }
 
 // NewGetClusterRequest constructs an http.Request for the GetCluster method
-func NewGetClusterRequest(server string, id ID, params *GetClusterParams) (*http.Request, error) {
+func NewGetClusterRequest(server string, id ClusterID, params *GetClusterParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -7723,7 +7843,7 @@ func NewGetClusterRequest(server string, id ID, params *GetClusterParams) (*http
 }
 
 // NewPatchClusterRequest calls the generic PatchCluster builder with application/json body
-func NewPatchClusterRequest(server string, id ID, params *PatchClusterParams, body PatchClusterJSONRequestBody) (*http.Request, error) {
+func NewPatchClusterRequest(server string, id ClusterID, params *PatchClusterParams, body PatchClusterJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
@@ -7734,7 +7854,7 @@ func NewPatchClusterRequest(server string, id ID, params *PatchClusterParams, bo
 }
 
 // NewPatchClusterRequestWithApplicationMergePatchPlusJSONBody calls the generic PatchCluster builder with application/merge-patch+json body
-func NewPatchClusterRequestWithApplicationMergePatchPlusJSONBody(server string, id ID, params *PatchClusterParams, body PatchClusterApplicationMergePatchPlusJSONRequestBody) (*http.Request, error) {
+func NewPatchClusterRequestWithApplicationMergePatchPlusJSONBody(server string, id ClusterID, params *PatchClusterParams, body PatchClusterApplicationMergePatchPlusJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
@@ -7745,7 +7865,7 @@ func NewPatchClusterRequestWithApplicationMergePatchPlusJSONBody(server string, 
 }
 
 // NewPatchClusterRequestWithBody constructs an http.Request for the PatchCluster method, with any body, and a specified content type
-func NewPatchClusterRequestWithBody(server string, id ID, params *PatchClusterParams, contentType string, body io.Reader) (*http.Request, error) {
+func NewPatchClusterRequestWithBody(server string, id ClusterID, params *PatchClusterParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -7902,7 +8022,7 @@ func NewPatchClusterRequestWithBody(server string, id ID, params *PatchClusterPa
 }
 
 // NewUpdateClusterRequest calls the generic UpdateCluster builder with application/json body
-func NewUpdateClusterRequest(server string, id ID, params *UpdateClusterParams, body UpdateClusterJSONRequestBody) (*http.Request, error) {
+func NewUpdateClusterRequest(server string, id ClusterID, params *UpdateClusterParams, body UpdateClusterJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
@@ -7913,7 +8033,7 @@ func NewUpdateClusterRequest(server string, id ID, params *UpdateClusterParams, 
 }
 
 // NewUpdateClusterRequestWithBody constructs an http.Request for the UpdateCluster method, with any body, and a specified content type
-func NewUpdateClusterRequestWithBody(server string, id ID, params *UpdateClusterParams, contentType string, body io.Reader) (*http.Request, error) {
+func NewUpdateClusterRequestWithBody(server string, id ClusterID, params *UpdateClusterParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -8070,7 +8190,7 @@ func NewUpdateClusterRequestWithBody(server string, id ID, params *UpdateCluster
 }
 
 // NewExplainClusterRequest constructs an http.Request for the ExplainCluster method
-func NewExplainClusterRequest(server string, id ID, params *ExplainClusterParams) (*http.Request, error) {
+func NewExplainClusterRequest(server string, id ClusterID, params *ExplainClusterParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -8158,7 +8278,7 @@ func NewExplainClusterRequest(server string, id ID, params *ExplainClusterParams
 }
 
 // NewExplainInputRequest constructs an http.Request for the ExplainInput method
-func NewExplainInputRequest(server string, id ID, list ListPath, inputID InputPath, params *ExplainInputParams) (*http.Request, error) {
+func NewExplainInputRequest(server string, id ClusterID, list ListPath, inputID InputPath, params *ExplainInputParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -8260,7 +8380,7 @@ func NewExplainInputRequest(server string, id ID, list ListPath, inputID InputPa
 }
 
 // NewGetClusterHistoryRequest constructs an http.Request for the GetClusterHistory method
-func NewGetClusterHistoryRequest(server string, id ID, params *GetClusterHistoryParams) (*http.Request, error) {
+func NewGetClusterHistoryRequest(server string, id ClusterID, params *GetClusterHistoryParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -8369,7 +8489,7 @@ func NewGetClusterHistoryRequest(server string, id ID, params *GetClusterHistory
 }
 
 // NewUnassignNamespaceRequest constructs an http.Request for the UnassignNamespace method
-func NewUnassignNamespaceRequest(server string, id ID, namespaceID NamespacePath, params *UnassignNamespaceParams) (*http.Request, error) {
+func NewUnassignNamespaceRequest(server string, id ClusterID, namespaceID NamespacePath, params *UnassignNamespaceParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -8519,7 +8639,7 @@ func NewUnassignNamespaceRequest(server string, id ID, namespaceID NamespacePath
 }
 
 // NewAssignNamespaceRequest constructs an http.Request for the AssignNamespace method
-func NewAssignNamespaceRequest(server string, id ID, namespaceID NamespacePath, params *AssignNamespaceParams) (*http.Request, error) {
+func NewAssignNamespaceRequest(server string, id ClusterID, namespaceID NamespacePath, params *AssignNamespaceParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -8669,7 +8789,7 @@ func NewAssignNamespaceRequest(server string, id ID, namespaceID NamespacePath, 
 }
 
 // NewRelinquishPatchesRequest constructs an http.Request for the RelinquishPatches method
-func NewRelinquishPatchesRequest(server string, id ID, componentID PlatformComponentPath, params *RelinquishPatchesParams) (*http.Request, error) {
+func NewRelinquishPatchesRequest(server string, id ClusterID, componentID PlatformComponentPath, params *RelinquishPatchesParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -8843,7 +8963,7 @@ func NewRelinquishPatchesRequest(server string, id ID, componentID PlatformCompo
 }
 
 // NewGetPatchesRequest constructs an http.Request for the GetPatches method
-func NewGetPatchesRequest(server string, id ID, componentID PlatformComponentPath, params *GetPatchesParams) (*http.Request, error) {
+func NewGetPatchesRequest(server string, id ClusterID, componentID PlatformComponentPath, params *GetPatchesParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -8910,7 +9030,7 @@ func NewGetPatchesRequest(server string, id ID, componentID PlatformComponentPat
 }
 
 // NewPatchPatchesRequest calls the generic PatchPatches builder with application/json body
-func NewPatchPatchesRequest(server string, id ID, componentID PlatformComponentPath, params *PatchPatchesParams, body PatchPatchesJSONRequestBody) (*http.Request, error) {
+func NewPatchPatchesRequest(server string, id ClusterID, componentID PlatformComponentPath, params *PatchPatchesParams, body PatchPatchesJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
@@ -8921,7 +9041,7 @@ func NewPatchPatchesRequest(server string, id ID, componentID PlatformComponentP
 }
 
 // NewPatchPatchesRequestWithApplicationMergePatchPlusJSONBody calls the generic PatchPatches builder with application/merge-patch+json body
-func NewPatchPatchesRequestWithApplicationMergePatchPlusJSONBody(server string, id ID, componentID PlatformComponentPath, params *PatchPatchesParams, body PatchPatchesApplicationMergePatchPlusJSONRequestBody) (*http.Request, error) {
+func NewPatchPatchesRequestWithApplicationMergePatchPlusJSONBody(server string, id ClusterID, componentID PlatformComponentPath, params *PatchPatchesParams, body PatchPatchesApplicationMergePatchPlusJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
@@ -8932,7 +9052,7 @@ func NewPatchPatchesRequestWithApplicationMergePatchPlusJSONBody(server string, 
 }
 
 // NewPatchPatchesRequestWithBody constructs an http.Request for the PatchPatches method, with any body, and a specified content type
-func NewPatchPatchesRequestWithBody(server string, id ID, componentID PlatformComponentPath, params *PatchPatchesParams, contentType string, body io.Reader) (*http.Request, error) {
+func NewPatchPatchesRequestWithBody(server string, id ClusterID, componentID PlatformComponentPath, params *PatchPatchesParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -9108,7 +9228,7 @@ func NewPatchPatchesRequestWithBody(server string, id ID, componentID PlatformCo
 }
 
 // NewApplyPatchesRequest calls the generic ApplyPatches builder with application/json body
-func NewApplyPatchesRequest(server string, id ID, componentID PlatformComponentPath, params *ApplyPatchesParams, body ApplyPatchesJSONRequestBody) (*http.Request, error) {
+func NewApplyPatchesRequest(server string, id ClusterID, componentID PlatformComponentPath, params *ApplyPatchesParams, body ApplyPatchesJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
@@ -9119,7 +9239,7 @@ func NewApplyPatchesRequest(server string, id ID, componentID PlatformComponentP
 }
 
 // NewApplyPatchesRequestWithBody constructs an http.Request for the ApplyPatches method, with any body, and a specified content type
-func NewApplyPatchesRequestWithBody(server string, id ID, componentID PlatformComponentPath, params *ApplyPatchesParams, contentType string, body io.Reader) (*http.Request, error) {
+func NewApplyPatchesRequestWithBody(server string, id ClusterID, componentID PlatformComponentPath, params *ApplyPatchesParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -9295,7 +9415,7 @@ func NewApplyPatchesRequestWithBody(server string, id ID, componentID PlatformCo
 }
 
 // NewUnassignPlatformComponentRequest constructs an http.Request for the UnassignPlatformComponent method
-func NewUnassignPlatformComponentRequest(server string, id ID, componentID PlatformComponentPath, params *UnassignPlatformComponentParams) (*http.Request, error) {
+func NewUnassignPlatformComponentRequest(server string, id ClusterID, componentID PlatformComponentPath, params *UnassignPlatformComponentParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -9445,7 +9565,7 @@ func NewUnassignPlatformComponentRequest(server string, id ID, componentID Platf
 }
 
 // NewAssignPlatformComponentRequest calls the generic AssignPlatformComponent builder with application/json body
-func NewAssignPlatformComponentRequest(server string, id ID, componentID PlatformComponentPath, params *AssignPlatformComponentParams, body AssignPlatformComponentJSONRequestBody) (*http.Request, error) {
+func NewAssignPlatformComponentRequest(server string, id ClusterID, componentID PlatformComponentPath, params *AssignPlatformComponentParams, body AssignPlatformComponentJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
@@ -9456,7 +9576,7 @@ func NewAssignPlatformComponentRequest(server string, id ID, componentID Platfor
 }
 
 // NewAssignPlatformComponentRequestWithBody constructs an http.Request for the AssignPlatformComponent method, with any body, and a specified content type
-func NewAssignPlatformComponentRequestWithBody(server string, id ID, componentID PlatformComponentPath, params *AssignPlatformComponentParams, contentType string, body io.Reader) (*http.Request, error) {
+func NewAssignPlatformComponentRequestWithBody(server string, id ClusterID, componentID PlatformComponentPath, params *AssignPlatformComponentParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -9608,7 +9728,7 @@ func NewAssignPlatformComponentRequestWithBody(server string, id ID, componentID
 }
 
 // NewUnassignResourceRequest constructs an http.Request for the UnassignResource method
-func NewUnassignResourceRequest(server string, id ID, pType ResourceTypePath, resourceID ResourcePath, params *UnassignResourceParams) (*http.Request, error) {
+func NewUnassignResourceRequest(server string, id ClusterID, pType ResourceTypePath, resourceID ResourcePath, params *UnassignResourceParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -9765,7 +9885,7 @@ func NewUnassignResourceRequest(server string, id ID, pType ResourceTypePath, re
 }
 
 // NewAssignResourceRequest calls the generic AssignResource builder with application/json body
-func NewAssignResourceRequest(server string, id ID, pType ResourceTypePath, resourceID ResourcePath, params *AssignResourceParams, body AssignResourceJSONRequestBody) (*http.Request, error) {
+func NewAssignResourceRequest(server string, id ClusterID, pType ResourceTypePath, resourceID ResourcePath, params *AssignResourceParams, body AssignResourceJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
@@ -9776,7 +9896,7 @@ func NewAssignResourceRequest(server string, id ID, pType ResourceTypePath, reso
 }
 
 // NewAssignResourceRequestWithBody constructs an http.Request for the AssignResource method, with any body, and a specified content type
-func NewAssignResourceRequestWithBody(server string, id ID, pType ResourceTypePath, resourceID ResourcePath, params *AssignResourceParams, contentType string, body io.Reader) (*http.Request, error) {
+func NewAssignResourceRequestWithBody(server string, id ClusterID, pType ResourceTypePath, resourceID ResourcePath, params *AssignResourceParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -9935,7 +10055,7 @@ func NewAssignResourceRequestWithBody(server string, id ID, pType ResourceTypePa
 }
 
 // NewUnassignRoleBindingRequest constructs an http.Request for the UnassignRoleBinding method
-func NewUnassignRoleBindingRequest(server string, id ID, rolebindingID RoleBindingPath, params *UnassignRoleBindingParams) (*http.Request, error) {
+func NewUnassignRoleBindingRequest(server string, id ClusterID, rolebindingID RoleBindingPath, params *UnassignRoleBindingParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -10085,7 +10205,7 @@ func NewUnassignRoleBindingRequest(server string, id ID, rolebindingID RoleBindi
 }
 
 // NewAssignRoleBindingRequest constructs an http.Request for the AssignRoleBinding method
-func NewAssignRoleBindingRequest(server string, id ID, rolebindingID RoleBindingPath, params *AssignRoleBindingParams) (*http.Request, error) {
+func NewAssignRoleBindingRequest(server string, id ClusterID, rolebindingID RoleBindingPath, params *AssignRoleBindingParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -10235,7 +10355,7 @@ func NewAssignRoleBindingRequest(server string, id ID, rolebindingID RoleBinding
 }
 
 // NewGetClusterStatusRequest constructs an http.Request for the GetClusterStatus method
-func NewGetClusterStatusRequest(server string, id ID, params *GetClusterStatusParams) (*http.Request, error) {
+func NewGetClusterStatusRequest(server string, id ClusterID, params *GetClusterStatusParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -10469,7 +10589,7 @@ func NewCreateFreezeRequestWithBody(server string, params *CreateFreezeParams, c
 }
 
 // NewDeleteFreezeRequest constructs an http.Request for the DeleteFreeze method
-func NewDeleteFreezeRequest(server string, id ID, params *DeleteFreezeParams) (*http.Request, error) {
+func NewDeleteFreezeRequest(server string, id FreezeID, params *DeleteFreezeParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -10578,7 +10698,7 @@ func NewDeleteFreezeRequest(server string, id ID, params *DeleteFreezeParams) (*
 }
 
 // NewGetFreezeRequest constructs an http.Request for the GetFreeze method
-func NewGetFreezeRequest(server string, id ID, params *GetFreezeParams) (*http.Request, error) {
+func NewGetFreezeRequest(server string, id FreezeID, params *GetFreezeParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -10638,7 +10758,7 @@ func NewGetFreezeRequest(server string, id ID, params *GetFreezeParams) (*http.R
 }
 
 // NewPatchFreezeRequest calls the generic PatchFreeze builder with application/json body
-func NewPatchFreezeRequest(server string, id ID, params *PatchFreezeParams, body PatchFreezeJSONRequestBody) (*http.Request, error) {
+func NewPatchFreezeRequest(server string, id FreezeID, params *PatchFreezeParams, body PatchFreezeJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
@@ -10649,7 +10769,7 @@ func NewPatchFreezeRequest(server string, id ID, params *PatchFreezeParams, body
 }
 
 // NewPatchFreezeRequestWithApplicationMergePatchPlusJSONBody calls the generic PatchFreeze builder with application/merge-patch+json body
-func NewPatchFreezeRequestWithApplicationMergePatchPlusJSONBody(server string, id ID, params *PatchFreezeParams, body PatchFreezeApplicationMergePatchPlusJSONRequestBody) (*http.Request, error) {
+func NewPatchFreezeRequestWithApplicationMergePatchPlusJSONBody(server string, id FreezeID, params *PatchFreezeParams, body PatchFreezeApplicationMergePatchPlusJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
@@ -10660,7 +10780,7 @@ func NewPatchFreezeRequestWithApplicationMergePatchPlusJSONBody(server string, i
 }
 
 // NewPatchFreezeRequestWithBody constructs an http.Request for the PatchFreeze method, with any body, and a specified content type
-func NewPatchFreezeRequestWithBody(server string, id ID, params *PatchFreezeParams, contentType string, body io.Reader) (*http.Request, error) {
+func NewPatchFreezeRequestWithBody(server string, id FreezeID, params *PatchFreezeParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -11017,7 +11137,7 @@ func NewCreateLayerRequestWithBody(server string, params *CreateLayerParams, con
 }
 
 // NewDeleteLayerRequest constructs an http.Request for the DeleteLayer method
-func NewDeleteLayerRequest(server string, id ID, params *DeleteLayerParams) (*http.Request, error) {
+func NewDeleteLayerRequest(server string, id LayerID, params *DeleteLayerParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -11160,7 +11280,7 @@ func NewDeleteLayerRequest(server string, id ID, params *DeleteLayerParams) (*ht
 }
 
 // NewGetLayerRequest constructs an http.Request for the GetLayer method
-func NewGetLayerRequest(server string, id ID, params *GetLayerParams) (*http.Request, error) {
+func NewGetLayerRequest(server string, id LayerID, params *GetLayerParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -11259,7 +11379,7 @@ func NewGetLayerRequest(server string, id ID, params *GetLayerParams) (*http.Req
 }
 
 // NewPatchLayerRequest calls the generic PatchLayer builder with application/json body
-func NewPatchLayerRequest(server string, id ID, params *PatchLayerParams, body PatchLayerJSONRequestBody) (*http.Request, error) {
+func NewPatchLayerRequest(server string, id LayerID, params *PatchLayerParams, body PatchLayerJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
@@ -11270,7 +11390,7 @@ func NewPatchLayerRequest(server string, id ID, params *PatchLayerParams, body P
 }
 
 // NewPatchLayerRequestWithApplicationMergePatchPlusJSONBody calls the generic PatchLayer builder with application/merge-patch+json body
-func NewPatchLayerRequestWithApplicationMergePatchPlusJSONBody(server string, id ID, params *PatchLayerParams, body PatchLayerApplicationMergePatchPlusJSONRequestBody) (*http.Request, error) {
+func NewPatchLayerRequestWithApplicationMergePatchPlusJSONBody(server string, id LayerID, params *PatchLayerParams, body PatchLayerApplicationMergePatchPlusJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
@@ -11281,7 +11401,7 @@ func NewPatchLayerRequestWithApplicationMergePatchPlusJSONBody(server string, id
 }
 
 // NewPatchLayerRequestWithBody constructs an http.Request for the PatchLayer method, with any body, and a specified content type
-func NewPatchLayerRequestWithBody(server string, id ID, params *PatchLayerParams, contentType string, body io.Reader) (*http.Request, error) {
+func NewPatchLayerRequestWithBody(server string, id LayerID, params *PatchLayerParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -11426,7 +11546,7 @@ func NewPatchLayerRequestWithBody(server string, id ID, params *PatchLayerParams
 }
 
 // NewUpdateLayerRequest calls the generic UpdateLayer builder with application/json body
-func NewUpdateLayerRequest(server string, id ID, params *UpdateLayerParams, body UpdateLayerJSONRequestBody) (*http.Request, error) {
+func NewUpdateLayerRequest(server string, id LayerID, params *UpdateLayerParams, body UpdateLayerJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
@@ -11437,7 +11557,7 @@ func NewUpdateLayerRequest(server string, id ID, params *UpdateLayerParams, body
 }
 
 // NewUpdateLayerRequestWithBody constructs an http.Request for the UpdateLayer method, with any body, and a specified content type
-func NewUpdateLayerRequestWithBody(server string, id ID, params *UpdateLayerParams, contentType string, body io.Reader) (*http.Request, error) {
+func NewUpdateLayerRequestWithBody(server string, id LayerID, params *UpdateLayerParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -11582,7 +11702,7 @@ func NewUpdateLayerRequestWithBody(server string, id ID, params *UpdateLayerPara
 }
 
 // NewGetLayerHistoryRequest constructs an http.Request for the GetLayerHistory method
-func NewGetLayerHistoryRequest(server string, id ID, params *GetLayerHistoryParams) (*http.Request, error) {
+func NewGetLayerHistoryRequest(server string, id LayerID, params *GetLayerHistoryParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -11655,7 +11775,7 @@ func NewGetLayerHistoryRequest(server string, id ID, params *GetLayerHistoryPara
 }
 
 // NewUnassignLayerNamespaceRequest constructs an http.Request for the UnassignLayerNamespace method
-func NewUnassignLayerNamespaceRequest(server string, id ID, namespaceID NamespacePath, params *UnassignLayerNamespaceParams) (*http.Request, error) {
+func NewUnassignLayerNamespaceRequest(server string, id LayerID, namespaceID NamespacePath, params *UnassignLayerNamespaceParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -11805,7 +11925,7 @@ func NewUnassignLayerNamespaceRequest(server string, id ID, namespaceID Namespac
 }
 
 // NewAssignLayerNamespaceRequest constructs an http.Request for the AssignLayerNamespace method
-func NewAssignLayerNamespaceRequest(server string, id ID, namespaceID NamespacePath, params *AssignLayerNamespaceParams) (*http.Request, error) {
+func NewAssignLayerNamespaceRequest(server string, id LayerID, namespaceID NamespacePath, params *AssignLayerNamespaceParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -11955,7 +12075,7 @@ func NewAssignLayerNamespaceRequest(server string, id ID, namespaceID NamespaceP
 }
 
 // NewUnassignLayerPlatformComponentRequest constructs an http.Request for the UnassignLayerPlatformComponent method
-func NewUnassignLayerPlatformComponentRequest(server string, id ID, componentID PlatformComponentPath, params *UnassignLayerPlatformComponentParams) (*http.Request, error) {
+func NewUnassignLayerPlatformComponentRequest(server string, id LayerID, componentID PlatformComponentPath, params *UnassignLayerPlatformComponentParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -12105,7 +12225,7 @@ func NewUnassignLayerPlatformComponentRequest(server string, id ID, componentID 
 }
 
 // NewAssignLayerPlatformComponentRequest calls the generic AssignLayerPlatformComponent builder with application/json body
-func NewAssignLayerPlatformComponentRequest(server string, id ID, componentID PlatformComponentPath, params *AssignLayerPlatformComponentParams, body AssignLayerPlatformComponentJSONRequestBody) (*http.Request, error) {
+func NewAssignLayerPlatformComponentRequest(server string, id LayerID, componentID PlatformComponentPath, params *AssignLayerPlatformComponentParams, body AssignLayerPlatformComponentJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
@@ -12116,7 +12236,7 @@ func NewAssignLayerPlatformComponentRequest(server string, id ID, componentID Pl
 }
 
 // NewAssignLayerPlatformComponentRequestWithBody constructs an http.Request for the AssignLayerPlatformComponent method, with any body, and a specified content type
-func NewAssignLayerPlatformComponentRequestWithBody(server string, id ID, componentID PlatformComponentPath, params *AssignLayerPlatformComponentParams, contentType string, body io.Reader) (*http.Request, error) {
+func NewAssignLayerPlatformComponentRequestWithBody(server string, id LayerID, componentID PlatformComponentPath, params *AssignLayerPlatformComponentParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -12268,7 +12388,7 @@ func NewAssignLayerPlatformComponentRequestWithBody(server string, id ID, compon
 }
 
 // NewUnassignLayerResourceRequest constructs an http.Request for the UnassignLayerResource method
-func NewUnassignLayerResourceRequest(server string, id ID, pType ResourceTypePath, resourceID ResourcePath, params *UnassignLayerResourceParams) (*http.Request, error) {
+func NewUnassignLayerResourceRequest(server string, id LayerID, pType ResourceTypePath, resourceID ResourcePath, params *UnassignLayerResourceParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -12425,7 +12545,7 @@ func NewUnassignLayerResourceRequest(server string, id ID, pType ResourceTypePat
 }
 
 // NewAssignLayerResourceRequest calls the generic AssignLayerResource builder with application/json body
-func NewAssignLayerResourceRequest(server string, id ID, pType ResourceTypePath, resourceID ResourcePath, params *AssignLayerResourceParams, body AssignLayerResourceJSONRequestBody) (*http.Request, error) {
+func NewAssignLayerResourceRequest(server string, id LayerID, pType ResourceTypePath, resourceID ResourcePath, params *AssignLayerResourceParams, body AssignLayerResourceJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
@@ -12436,7 +12556,7 @@ func NewAssignLayerResourceRequest(server string, id ID, pType ResourceTypePath,
 }
 
 // NewAssignLayerResourceRequestWithBody constructs an http.Request for the AssignLayerResource method, with any body, and a specified content type
-func NewAssignLayerResourceRequestWithBody(server string, id ID, pType ResourceTypePath, resourceID ResourcePath, params *AssignLayerResourceParams, contentType string, body io.Reader) (*http.Request, error) {
+func NewAssignLayerResourceRequestWithBody(server string, id LayerID, pType ResourceTypePath, resourceID ResourcePath, params *AssignLayerResourceParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -12595,7 +12715,7 @@ func NewAssignLayerResourceRequestWithBody(server string, id ID, pType ResourceT
 }
 
 // NewUnassignLayerRoleBindingRequest constructs an http.Request for the UnassignLayerRoleBinding method
-func NewUnassignLayerRoleBindingRequest(server string, id ID, rolebindingID RoleBindingPath, params *UnassignLayerRoleBindingParams) (*http.Request, error) {
+func NewUnassignLayerRoleBindingRequest(server string, id LayerID, rolebindingID RoleBindingPath, params *UnassignLayerRoleBindingParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -12745,7 +12865,7 @@ func NewUnassignLayerRoleBindingRequest(server string, id ID, rolebindingID Role
 }
 
 // NewAssignLayerRoleBindingRequest constructs an http.Request for the AssignLayerRoleBinding method
-func NewAssignLayerRoleBindingRequest(server string, id ID, rolebindingID RoleBindingPath, params *AssignLayerRoleBindingParams) (*http.Request, error) {
+func NewAssignLayerRoleBindingRequest(server string, id LayerID, rolebindingID RoleBindingPath, params *AssignLayerRoleBindingParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -13141,7 +13261,7 @@ func NewCreateNamespaceRequestWithBody(server string, params *CreateNamespacePar
 }
 
 // NewDeleteNamespaceRequest constructs an http.Request for the DeleteNamespace method
-func NewDeleteNamespaceRequest(server string, id ID, params *DeleteNamespaceParams) (*http.Request, error) {
+func NewDeleteNamespaceRequest(server string, id NamespaceID, params *DeleteNamespaceParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -13296,7 +13416,7 @@ func NewDeleteNamespaceRequest(server string, id ID, params *DeleteNamespacePara
 }
 
 // NewGetNamespaceRequest constructs an http.Request for the GetNamespace method
-func NewGetNamespaceRequest(server string, id ID, params *GetNamespaceParams) (*http.Request, error) {
+func NewGetNamespaceRequest(server string, id NamespaceID, params *GetNamespaceParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -13383,7 +13503,7 @@ func NewGetNamespaceRequest(server string, id ID, params *GetNamespaceParams) (*
 }
 
 // NewPatchNamespaceRequest calls the generic PatchNamespace builder with application/json body
-func NewPatchNamespaceRequest(server string, id ID, params *PatchNamespaceParams, body PatchNamespaceJSONRequestBody) (*http.Request, error) {
+func NewPatchNamespaceRequest(server string, id NamespaceID, params *PatchNamespaceParams, body PatchNamespaceJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
@@ -13394,7 +13514,7 @@ func NewPatchNamespaceRequest(server string, id ID, params *PatchNamespaceParams
 }
 
 // NewPatchNamespaceRequestWithApplicationMergePatchPlusJSONBody calls the generic PatchNamespace builder with application/merge-patch+json body
-func NewPatchNamespaceRequestWithApplicationMergePatchPlusJSONBody(server string, id ID, params *PatchNamespaceParams, body PatchNamespaceApplicationMergePatchPlusJSONRequestBody) (*http.Request, error) {
+func NewPatchNamespaceRequestWithApplicationMergePatchPlusJSONBody(server string, id NamespaceID, params *PatchNamespaceParams, body PatchNamespaceApplicationMergePatchPlusJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
@@ -13405,7 +13525,7 @@ func NewPatchNamespaceRequestWithApplicationMergePatchPlusJSONBody(server string
 }
 
 // NewPatchNamespaceRequestWithBody constructs an http.Request for the PatchNamespace method, with any body, and a specified content type
-func NewPatchNamespaceRequestWithBody(server string, id ID, params *PatchNamespaceParams, contentType string, body io.Reader) (*http.Request, error) {
+func NewPatchNamespaceRequestWithBody(server string, id NamespaceID, params *PatchNamespaceParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -13550,7 +13670,7 @@ func NewPatchNamespaceRequestWithBody(server string, id ID, params *PatchNamespa
 }
 
 // NewUpdateNamespaceRequest calls the generic UpdateNamespace builder with application/json body
-func NewUpdateNamespaceRequest(server string, id ID, params *UpdateNamespaceParams, body UpdateNamespaceJSONRequestBody) (*http.Request, error) {
+func NewUpdateNamespaceRequest(server string, id NamespaceID, params *UpdateNamespaceParams, body UpdateNamespaceJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
@@ -13561,7 +13681,7 @@ func NewUpdateNamespaceRequest(server string, id ID, params *UpdateNamespacePara
 }
 
 // NewUpdateNamespaceRequestWithBody constructs an http.Request for the UpdateNamespace method, with any body, and a specified content type
-func NewUpdateNamespaceRequestWithBody(server string, id ID, params *UpdateNamespaceParams, contentType string, body io.Reader) (*http.Request, error) {
+func NewUpdateNamespaceRequestWithBody(server string, id NamespaceID, params *UpdateNamespaceParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -13706,7 +13826,7 @@ func NewUpdateNamespaceRequestWithBody(server string, id ID, params *UpdateNames
 }
 
 // NewGetNamespaceHistoryRequest constructs an http.Request for the GetNamespaceHistory method
-func NewGetNamespaceHistoryRequest(server string, id ID, params *GetNamespaceHistoryParams) (*http.Request, error) {
+func NewGetNamespaceHistoryRequest(server string, id NamespaceID, params *GetNamespaceHistoryParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -14119,7 +14239,7 @@ func NewCreatePlatformComponentRequestWithBody(server string, params *CreatePlat
 }
 
 // NewDeletePlatformComponentRequest constructs an http.Request for the DeletePlatformComponent method
-func NewDeletePlatformComponentRequest(server string, id ID, params *DeletePlatformComponentParams) (*http.Request, error) {
+func NewDeletePlatformComponentRequest(server string, id ComponentID, params *DeletePlatformComponentParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -14274,7 +14394,7 @@ func NewDeletePlatformComponentRequest(server string, id ID, params *DeletePlatf
 }
 
 // NewGetPlatformComponentRequest constructs an http.Request for the GetPlatformComponent method
-func NewGetPlatformComponentRequest(server string, id ID, params *GetPlatformComponentParams) (*http.Request, error) {
+func NewGetPlatformComponentRequest(server string, id ComponentID, params *GetPlatformComponentParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -14361,7 +14481,7 @@ func NewGetPlatformComponentRequest(server string, id ID, params *GetPlatformCom
 }
 
 // NewPatchPlatformComponentRequest calls the generic PatchPlatformComponent builder with application/json body
-func NewPatchPlatformComponentRequest(server string, id ID, params *PatchPlatformComponentParams, body PatchPlatformComponentJSONRequestBody) (*http.Request, error) {
+func NewPatchPlatformComponentRequest(server string, id ComponentID, params *PatchPlatformComponentParams, body PatchPlatformComponentJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
@@ -14372,7 +14492,7 @@ func NewPatchPlatformComponentRequest(server string, id ID, params *PatchPlatfor
 }
 
 // NewPatchPlatformComponentRequestWithApplicationMergePatchPlusJSONBody calls the generic PatchPlatformComponent builder with application/merge-patch+json body
-func NewPatchPlatformComponentRequestWithApplicationMergePatchPlusJSONBody(server string, id ID, params *PatchPlatformComponentParams, body PatchPlatformComponentApplicationMergePatchPlusJSONRequestBody) (*http.Request, error) {
+func NewPatchPlatformComponentRequestWithApplicationMergePatchPlusJSONBody(server string, id ComponentID, params *PatchPlatformComponentParams, body PatchPlatformComponentApplicationMergePatchPlusJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
@@ -14383,7 +14503,7 @@ func NewPatchPlatformComponentRequestWithApplicationMergePatchPlusJSONBody(serve
 }
 
 // NewPatchPlatformComponentRequestWithBody constructs an http.Request for the PatchPlatformComponent method, with any body, and a specified content type
-func NewPatchPlatformComponentRequestWithBody(server string, id ID, params *PatchPlatformComponentParams, contentType string, body io.Reader) (*http.Request, error) {
+func NewPatchPlatformComponentRequestWithBody(server string, id ComponentID, params *PatchPlatformComponentParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -14528,7 +14648,7 @@ func NewPatchPlatformComponentRequestWithBody(server string, id ID, params *Patc
 }
 
 // NewUpdatePlatformComponentRequest calls the generic UpdatePlatformComponent builder with application/json body
-func NewUpdatePlatformComponentRequest(server string, id ID, params *UpdatePlatformComponentParams, body UpdatePlatformComponentJSONRequestBody) (*http.Request, error) {
+func NewUpdatePlatformComponentRequest(server string, id ComponentID, params *UpdatePlatformComponentParams, body UpdatePlatformComponentJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
@@ -14539,7 +14659,7 @@ func NewUpdatePlatformComponentRequest(server string, id ID, params *UpdatePlatf
 }
 
 // NewUpdatePlatformComponentRequestWithBody constructs an http.Request for the UpdatePlatformComponent method, with any body, and a specified content type
-func NewUpdatePlatformComponentRequestWithBody(server string, id ID, params *UpdatePlatformComponentParams, contentType string, body io.Reader) (*http.Request, error) {
+func NewUpdatePlatformComponentRequestWithBody(server string, id ComponentID, params *UpdatePlatformComponentParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -14684,7 +14804,7 @@ func NewUpdatePlatformComponentRequestWithBody(server string, id ID, params *Upd
 }
 
 // NewGetPlatformComponentHistoryRequest constructs an http.Request for the GetPlatformComponentHistory method
-func NewGetPlatformComponentHistoryRequest(server string, id ID, params *GetPlatformComponentHistoryParams) (*http.Request, error) {
+func NewGetPlatformComponentHistoryRequest(server string, id ComponentID, params *GetPlatformComponentHistoryParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -14793,7 +14913,7 @@ func NewGetPlatformComponentHistoryRequest(server string, id ID, params *GetPlat
 }
 
 // NewGetPlatformComponentStatusRequest constructs an http.Request for the GetPlatformComponentStatus method
-func NewGetPlatformComponentStatusRequest(server string, id ID, params *GetPlatformComponentStatusParams) (*http.Request, error) {
+func NewGetPlatformComponentStatusRequest(server string, id ComponentID, params *GetPlatformComponentStatusParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -14842,7 +14962,7 @@ func NewGetPlatformComponentStatusRequest(server string, id ID, params *GetPlatf
 }
 
 // NewGetPlatformComponentUsageRequest constructs an http.Request for the GetPlatformComponentUsage method
-func NewGetPlatformComponentUsageRequest(server string, id ID, params *GetPlatformComponentUsageParams) (*http.Request, error) {
+func NewGetPlatformComponentUsageRequest(server string, id ComponentID, params *GetPlatformComponentUsageParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -14891,7 +15011,7 @@ func NewGetPlatformComponentUsageRequest(server string, id ID, params *GetPlatfo
 }
 
 // NewGetComponentVersionsRequest constructs an http.Request for the GetComponentVersions method
-func NewGetComponentVersionsRequest(server string, id ID, params *GetComponentVersionsParams) (*http.Request, error) {
+func NewGetComponentVersionsRequest(server string, id ComponentID, params *GetComponentVersionsParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -14940,7 +15060,7 @@ func NewGetComponentVersionsRequest(server string, id ID, params *GetComponentVe
 }
 
 // NewPushComponentVersionRequest calls the generic PushComponentVersion builder with application/json body
-func NewPushComponentVersionRequest(server string, id ID, params *PushComponentVersionParams, body PushComponentVersionJSONRequestBody) (*http.Request, error) {
+func NewPushComponentVersionRequest(server string, id ComponentID, params *PushComponentVersionParams, body PushComponentVersionJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
@@ -14951,7 +15071,7 @@ func NewPushComponentVersionRequest(server string, id ID, params *PushComponentV
 }
 
 // NewPushComponentVersionRequestWithBody constructs an http.Request for the PushComponentVersion method, with any body, and a specified content type
-func NewPushComponentVersionRequestWithBody(server string, id ID, params *PushComponentVersionParams, contentType string, body io.Reader) (*http.Request, error) {
+func NewPushComponentVersionRequestWithBody(server string, id ComponentID, params *PushComponentVersionParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -15002,7 +15122,7 @@ func NewPushComponentVersionRequestWithBody(server string, id ID, params *PushCo
 }
 
 // NewReleaseComponentVersionRequest constructs an http.Request for the ReleaseComponentVersion method
-func NewReleaseComponentVersionRequest(server string, id ID, params *ReleaseComponentVersionParams) (*http.Request, error) {
+func NewReleaseComponentVersionRequest(server string, id ComponentID, params *ReleaseComponentVersionParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -15131,7 +15251,7 @@ func NewReleaseComponentVersionRequest(server string, id ID, params *ReleaseComp
 }
 
 // NewHoldComponentVersionRequest calls the generic HoldComponentVersion builder with application/json body
-func NewHoldComponentVersionRequest(server string, id ID, params *HoldComponentVersionParams, body HoldComponentVersionJSONRequestBody) (*http.Request, error) {
+func NewHoldComponentVersionRequest(server string, id ComponentID, params *HoldComponentVersionParams, body HoldComponentVersionJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
@@ -15142,7 +15262,7 @@ func NewHoldComponentVersionRequest(server string, id ID, params *HoldComponentV
 }
 
 // NewHoldComponentVersionRequestWithBody constructs an http.Request for the HoldComponentVersion method, with any body, and a specified content type
-func NewHoldComponentVersionRequestWithBody(server string, id ID, params *HoldComponentVersionParams, contentType string, body io.Reader) (*http.Request, error) {
+func NewHoldComponentVersionRequestWithBody(server string, id ComponentID, params *HoldComponentVersionParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -15253,7 +15373,7 @@ func NewHoldComponentVersionRequestWithBody(server string, id ID, params *HoldCo
 }
 
 // NewRefreshComponentVersionsRequest constructs an http.Request for the RefreshComponentVersions method
-func NewRefreshComponentVersionsRequest(server string, id ID, params *RefreshComponentVersionsParams) (*http.Request, error) {
+func NewRefreshComponentVersionsRequest(server string, id ComponentID, params *RefreshComponentVersionsParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -15630,7 +15750,7 @@ func NewCreateResourceTypeRequestWithBody(server string, params *CreateResourceT
 }
 
 // NewDeleteResourceTypeRequest constructs an http.Request for the DeleteResourceType method
-func NewDeleteResourceTypeRequest(server string, id ID, params *DeleteResourceTypeParams) (*http.Request, error) {
+func NewDeleteResourceTypeRequest(server string, id ResourceTypeID, params *DeleteResourceTypeParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -15785,7 +15905,7 @@ func NewDeleteResourceTypeRequest(server string, id ID, params *DeleteResourceTy
 }
 
 // NewGetResourceTypeRequest constructs an http.Request for the GetResourceType method
-func NewGetResourceTypeRequest(server string, id ID, params *GetResourceTypeParams) (*http.Request, error) {
+func NewGetResourceTypeRequest(server string, id ResourceTypeID, params *GetResourceTypeParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -15872,7 +15992,7 @@ func NewGetResourceTypeRequest(server string, id ID, params *GetResourceTypePara
 }
 
 // NewPatchResourceTypeRequest calls the generic PatchResourceType builder with application/json body
-func NewPatchResourceTypeRequest(server string, id ID, params *PatchResourceTypeParams, body PatchResourceTypeJSONRequestBody) (*http.Request, error) {
+func NewPatchResourceTypeRequest(server string, id ResourceTypeID, params *PatchResourceTypeParams, body PatchResourceTypeJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
@@ -15883,7 +16003,7 @@ func NewPatchResourceTypeRequest(server string, id ID, params *PatchResourceType
 }
 
 // NewPatchResourceTypeRequestWithApplicationMergePatchPlusJSONBody calls the generic PatchResourceType builder with application/merge-patch+json body
-func NewPatchResourceTypeRequestWithApplicationMergePatchPlusJSONBody(server string, id ID, params *PatchResourceTypeParams, body PatchResourceTypeApplicationMergePatchPlusJSONRequestBody) (*http.Request, error) {
+func NewPatchResourceTypeRequestWithApplicationMergePatchPlusJSONBody(server string, id ResourceTypeID, params *PatchResourceTypeParams, body PatchResourceTypeApplicationMergePatchPlusJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
@@ -15894,7 +16014,7 @@ func NewPatchResourceTypeRequestWithApplicationMergePatchPlusJSONBody(server str
 }
 
 // NewPatchResourceTypeRequestWithBody constructs an http.Request for the PatchResourceType method, with any body, and a specified content type
-func NewPatchResourceTypeRequestWithBody(server string, id ID, params *PatchResourceTypeParams, contentType string, body io.Reader) (*http.Request, error) {
+func NewPatchResourceTypeRequestWithBody(server string, id ResourceTypeID, params *PatchResourceTypeParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -16039,7 +16159,7 @@ func NewPatchResourceTypeRequestWithBody(server string, id ID, params *PatchReso
 }
 
 // NewUpdateResourceTypeRequest calls the generic UpdateResourceType builder with application/json body
-func NewUpdateResourceTypeRequest(server string, id ID, params *UpdateResourceTypeParams, body UpdateResourceTypeJSONRequestBody) (*http.Request, error) {
+func NewUpdateResourceTypeRequest(server string, id ResourceTypeID, params *UpdateResourceTypeParams, body UpdateResourceTypeJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
@@ -16050,7 +16170,7 @@ func NewUpdateResourceTypeRequest(server string, id ID, params *UpdateResourceTy
 }
 
 // NewUpdateResourceTypeRequestWithBody constructs an http.Request for the UpdateResourceType method, with any body, and a specified content type
-func NewUpdateResourceTypeRequestWithBody(server string, id ID, params *UpdateResourceTypeParams, contentType string, body io.Reader) (*http.Request, error) {
+func NewUpdateResourceTypeRequestWithBody(server string, id ResourceTypeID, params *UpdateResourceTypeParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -16195,7 +16315,7 @@ func NewUpdateResourceTypeRequestWithBody(server string, id ID, params *UpdateRe
 }
 
 // NewGetResourceTypeHistoryRequest constructs an http.Request for the GetResourceTypeHistory method
-func NewGetResourceTypeHistoryRequest(server string, id ID, params *GetResourceTypeHistoryParams) (*http.Request, error) {
+func NewGetResourceTypeHistoryRequest(server string, id ResourceTypeID, params *GetResourceTypeHistoryParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -16501,7 +16621,7 @@ func NewCreateResourceRequestWithBody(server string, pType ResourceTypePath, par
 }
 
 // NewDeleteResourceRequest constructs an http.Request for the DeleteResource method
-func NewDeleteResourceRequest(server string, pType ResourceTypePath, id ID, params *DeleteResourceParams) (*http.Request, error) {
+func NewDeleteResourceRequest(server string, pType ResourceTypePath, id ResourceID, params *DeleteResourceParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -16663,7 +16783,7 @@ func NewDeleteResourceRequest(server string, pType ResourceTypePath, id ID, para
 }
 
 // NewGetResourceRequest constructs an http.Request for the GetResource method
-func NewGetResourceRequest(server string, pType ResourceTypePath, id ID, params *GetResourceParams) (*http.Request, error) {
+func NewGetResourceRequest(server string, pType ResourceTypePath, id ResourceID, params *GetResourceParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -16757,7 +16877,7 @@ func NewGetResourceRequest(server string, pType ResourceTypePath, id ID, params 
 }
 
 // NewPatchResourceRequest calls the generic PatchResource builder with application/json body
-func NewPatchResourceRequest(server string, pType ResourceTypePath, id ID, params *PatchResourceParams, body PatchResourceJSONRequestBody) (*http.Request, error) {
+func NewPatchResourceRequest(server string, pType ResourceTypePath, id ResourceID, params *PatchResourceParams, body PatchResourceJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
@@ -16768,7 +16888,7 @@ func NewPatchResourceRequest(server string, pType ResourceTypePath, id ID, param
 }
 
 // NewPatchResourceRequestWithApplicationMergePatchPlusJSONBody calls the generic PatchResource builder with application/merge-patch+json body
-func NewPatchResourceRequestWithApplicationMergePatchPlusJSONBody(server string, pType ResourceTypePath, id ID, params *PatchResourceParams, body PatchResourceApplicationMergePatchPlusJSONRequestBody) (*http.Request, error) {
+func NewPatchResourceRequestWithApplicationMergePatchPlusJSONBody(server string, pType ResourceTypePath, id ResourceID, params *PatchResourceParams, body PatchResourceApplicationMergePatchPlusJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
@@ -16779,7 +16899,7 @@ func NewPatchResourceRequestWithApplicationMergePatchPlusJSONBody(server string,
 }
 
 // NewPatchResourceRequestWithBody constructs an http.Request for the PatchResource method, with any body, and a specified content type
-func NewPatchResourceRequestWithBody(server string, pType ResourceTypePath, id ID, params *PatchResourceParams, contentType string, body io.Reader) (*http.Request, error) {
+func NewPatchResourceRequestWithBody(server string, pType ResourceTypePath, id ResourceID, params *PatchResourceParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -16931,7 +17051,7 @@ func NewPatchResourceRequestWithBody(server string, pType ResourceTypePath, id I
 }
 
 // NewUpdateResourceRequest calls the generic UpdateResource builder with application/json body
-func NewUpdateResourceRequest(server string, pType ResourceTypePath, id ID, params *UpdateResourceParams, body UpdateResourceJSONRequestBody) (*http.Request, error) {
+func NewUpdateResourceRequest(server string, pType ResourceTypePath, id ResourceID, params *UpdateResourceParams, body UpdateResourceJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
@@ -16942,7 +17062,7 @@ func NewUpdateResourceRequest(server string, pType ResourceTypePath, id ID, para
 }
 
 // NewUpdateResourceRequestWithBody constructs an http.Request for the UpdateResource method, with any body, and a specified content type
-func NewUpdateResourceRequestWithBody(server string, pType ResourceTypePath, id ID, params *UpdateResourceParams, contentType string, body io.Reader) (*http.Request, error) {
+func NewUpdateResourceRequestWithBody(server string, pType ResourceTypePath, id ResourceID, params *UpdateResourceParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -17094,7 +17214,7 @@ func NewUpdateResourceRequestWithBody(server string, pType ResourceTypePath, id 
 }
 
 // NewGetResourceHistoryRequest constructs an http.Request for the GetResourceHistory method
-func NewGetResourceHistoryRequest(server string, pType ResourceTypePath, id ID, params *GetResourceHistoryParams) (*http.Request, error) {
+func NewGetResourceHistoryRequest(server string, pType ResourceTypePath, id ResourceID, params *GetResourceHistoryParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -17921,7 +18041,7 @@ func NewCreateRoleBindingRequestWithBody(server string, params *CreateRoleBindin
 }
 
 // NewDeleteRoleBindingRequest constructs an http.Request for the DeleteRoleBinding method
-func NewDeleteRoleBindingRequest(server string, id ID, params *DeleteRoleBindingParams) (*http.Request, error) {
+func NewDeleteRoleBindingRequest(server string, id RoleBindingID, params *DeleteRoleBindingParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -18076,7 +18196,7 @@ func NewDeleteRoleBindingRequest(server string, id ID, params *DeleteRoleBinding
 }
 
 // NewGetRoleBindingRequest constructs an http.Request for the GetRoleBinding method
-func NewGetRoleBindingRequest(server string, id ID, params *GetRoleBindingParams) (*http.Request, error) {
+func NewGetRoleBindingRequest(server string, id RoleBindingID, params *GetRoleBindingParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -18163,7 +18283,7 @@ func NewGetRoleBindingRequest(server string, id ID, params *GetRoleBindingParams
 }
 
 // NewPatchRoleBindingRequest calls the generic PatchRoleBinding builder with application/json body
-func NewPatchRoleBindingRequest(server string, id ID, params *PatchRoleBindingParams, body PatchRoleBindingJSONRequestBody) (*http.Request, error) {
+func NewPatchRoleBindingRequest(server string, id RoleBindingID, params *PatchRoleBindingParams, body PatchRoleBindingJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
@@ -18174,7 +18294,7 @@ func NewPatchRoleBindingRequest(server string, id ID, params *PatchRoleBindingPa
 }
 
 // NewPatchRoleBindingRequestWithApplicationMergePatchPlusJSONBody calls the generic PatchRoleBinding builder with application/merge-patch+json body
-func NewPatchRoleBindingRequestWithApplicationMergePatchPlusJSONBody(server string, id ID, params *PatchRoleBindingParams, body PatchRoleBindingApplicationMergePatchPlusJSONRequestBody) (*http.Request, error) {
+func NewPatchRoleBindingRequestWithApplicationMergePatchPlusJSONBody(server string, id RoleBindingID, params *PatchRoleBindingParams, body PatchRoleBindingApplicationMergePatchPlusJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
@@ -18185,7 +18305,7 @@ func NewPatchRoleBindingRequestWithApplicationMergePatchPlusJSONBody(server stri
 }
 
 // NewPatchRoleBindingRequestWithBody constructs an http.Request for the PatchRoleBinding method, with any body, and a specified content type
-func NewPatchRoleBindingRequestWithBody(server string, id ID, params *PatchRoleBindingParams, contentType string, body io.Reader) (*http.Request, error) {
+func NewPatchRoleBindingRequestWithBody(server string, id RoleBindingID, params *PatchRoleBindingParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -18330,7 +18450,7 @@ func NewPatchRoleBindingRequestWithBody(server string, id ID, params *PatchRoleB
 }
 
 // NewUpdateRoleBindingRequest calls the generic UpdateRoleBinding builder with application/json body
-func NewUpdateRoleBindingRequest(server string, id ID, params *UpdateRoleBindingParams, body UpdateRoleBindingJSONRequestBody) (*http.Request, error) {
+func NewUpdateRoleBindingRequest(server string, id RoleBindingID, params *UpdateRoleBindingParams, body UpdateRoleBindingJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
@@ -18341,7 +18461,7 @@ func NewUpdateRoleBindingRequest(server string, id ID, params *UpdateRoleBinding
 }
 
 // NewUpdateRoleBindingRequestWithBody constructs an http.Request for the UpdateRoleBinding method, with any body, and a specified content type
-func NewUpdateRoleBindingRequestWithBody(server string, id ID, params *UpdateRoleBindingParams, contentType string, body io.Reader) (*http.Request, error) {
+func NewUpdateRoleBindingRequestWithBody(server string, id RoleBindingID, params *UpdateRoleBindingParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -18486,7 +18606,7 @@ func NewUpdateRoleBindingRequestWithBody(server string, id ID, params *UpdateRol
 }
 
 // NewGetRoleBindingHistoryRequest constructs an http.Request for the GetRoleBindingHistory method
-func NewGetRoleBindingHistoryRequest(server string, id ID, params *GetRoleBindingHistoryParams) (*http.Request, error) {
+func NewGetRoleBindingHistoryRequest(server string, id RoleBindingID, params *GetRoleBindingHistoryParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -18778,7 +18898,7 @@ func NewCreateRolloutRequestWithBody(server string, params *CreateRolloutParams,
 }
 
 // NewDeleteRolloutRequest constructs an http.Request for the DeleteRollout method
-func NewDeleteRolloutRequest(server string, id ID, params *DeleteRolloutParams) (*http.Request, error) {
+func NewDeleteRolloutRequest(server string, id RolloutID, params *DeleteRolloutParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -18887,7 +19007,7 @@ func NewDeleteRolloutRequest(server string, id ID, params *DeleteRolloutParams) 
 }
 
 // NewGetRolloutRequest constructs an http.Request for the GetRollout method
-func NewGetRolloutRequest(server string, id ID, params *GetRolloutParams) (*http.Request, error) {
+func NewGetRolloutRequest(server string, id RolloutID, params *GetRolloutParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -18936,7 +19056,7 @@ func NewGetRolloutRequest(server string, id ID, params *GetRolloutParams) (*http
 }
 
 // NewChangeRolloutRequest constructs an http.Request for the ChangeRollout method
-func NewChangeRolloutRequest(server string, id ID, action ActionPath, params *ChangeRolloutParams) (*http.Request, error) {
+func NewChangeRolloutRequest(server string, id RolloutID, action ActionPath, params *ChangeRolloutParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -19831,7 +19951,7 @@ func NewCreateStrategyRequestWithBody(server string, params *CreateStrategyParam
 }
 
 // NewDeleteStrategyRequest constructs an http.Request for the DeleteStrategy method
-func NewDeleteStrategyRequest(server string, id ID, params *DeleteStrategyParams) (*http.Request, error) {
+func NewDeleteStrategyRequest(server string, id StrategyID, params *DeleteStrategyParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -19940,7 +20060,7 @@ func NewDeleteStrategyRequest(server string, id ID, params *DeleteStrategyParams
 }
 
 // NewGetStrategyRequest constructs an http.Request for the GetStrategy method
-func NewGetStrategyRequest(server string, id ID, params *GetStrategyParams) (*http.Request, error) {
+func NewGetStrategyRequest(server string, id StrategyID, params *GetStrategyParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -20000,7 +20120,7 @@ func NewGetStrategyRequest(server string, id ID, params *GetStrategyParams) (*ht
 }
 
 // NewUpdateStrategyRequest calls the generic UpdateStrategy builder with application/json body
-func NewUpdateStrategyRequest(server string, id ID, params *UpdateStrategyParams, body UpdateStrategyJSONRequestBody) (*http.Request, error) {
+func NewUpdateStrategyRequest(server string, id StrategyID, params *UpdateStrategyParams, body UpdateStrategyJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
@@ -20011,7 +20131,7 @@ func NewUpdateStrategyRequest(server string, id ID, params *UpdateStrategyParams
 }
 
 // NewUpdateStrategyRequestWithBody constructs an http.Request for the UpdateStrategy method, with any body, and a specified content type
-func NewUpdateStrategyRequestWithBody(server string, id ID, params *UpdateStrategyParams, contentType string, body io.Reader) (*http.Request, error) {
+func NewUpdateStrategyRequestWithBody(server string, id StrategyID, params *UpdateStrategyParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -20331,7 +20451,7 @@ func NewCreateTokenRequestWithBody(server string, params *CreateTokenParams, con
 }
 
 // NewRevokeTokenRequest constructs an http.Request for the RevokeToken method
-func NewRevokeTokenRequest(server string, id ID, params *RevokeTokenParams) (*http.Request, error) {
+func NewRevokeTokenRequest(server string, id TokenID, params *RevokeTokenParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -20440,7 +20560,7 @@ func NewRevokeTokenRequest(server string, id ID, params *RevokeTokenParams) (*ht
 }
 
 // NewGetTokenRequest constructs an http.Request for the GetToken method
-func NewGetTokenRequest(server string, id ID, params *GetTokenParams) (*http.Request, error) {
+func NewGetTokenRequest(server string, id TokenID, params *GetTokenParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -20500,7 +20620,7 @@ func NewGetTokenRequest(server string, id ID, params *GetTokenParams) (*http.Req
 }
 
 // NewRotateTokenRequest calls the generic RotateToken builder with application/json body
-func NewRotateTokenRequest(server string, id ID, params *RotateTokenParams, body RotateTokenJSONRequestBody) (*http.Request, error) {
+func NewRotateTokenRequest(server string, id TokenID, params *RotateTokenParams, body RotateTokenJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
@@ -20511,7 +20631,7 @@ func NewRotateTokenRequest(server string, id ID, params *RotateTokenParams, body
 }
 
 // NewRotateTokenRequestWithBody constructs an http.Request for the RotateToken method, with any body, and a specified content type
-func NewRotateTokenRequestWithBody(server string, id ID, params *RotateTokenParams, contentType string, body io.Reader) (*http.Request, error) {
+func NewRotateTokenRequestWithBody(server string, id TokenID, params *RotateTokenParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -20834,7 +20954,7 @@ func NewCreateWebhookRequestWithBody(server string, params *CreateWebhookParams,
 }
 
 // NewDeleteWebhookRequest constructs an http.Request for the DeleteWebhook method
-func NewDeleteWebhookRequest(server string, id ID, params *DeleteWebhookParams) (*http.Request, error) {
+func NewDeleteWebhookRequest(server string, id WebhookID, params *DeleteWebhookParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -20943,7 +21063,7 @@ func NewDeleteWebhookRequest(server string, id ID, params *DeleteWebhookParams) 
 }
 
 // NewGetWebhookRequest constructs an http.Request for the GetWebhook method
-func NewGetWebhookRequest(server string, id ID, params *GetWebhookParams) (*http.Request, error) {
+func NewGetWebhookRequest(server string, id WebhookID, params *GetWebhookParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -20992,7 +21112,7 @@ func NewGetWebhookRequest(server string, id ID, params *GetWebhookParams) (*http
 }
 
 // NewPatchWebhookRequest calls the generic PatchWebhook builder with application/json body
-func NewPatchWebhookRequest(server string, id ID, params *PatchWebhookParams, body PatchWebhookJSONRequestBody) (*http.Request, error) {
+func NewPatchWebhookRequest(server string, id WebhookID, params *PatchWebhookParams, body PatchWebhookJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
@@ -21003,7 +21123,7 @@ func NewPatchWebhookRequest(server string, id ID, params *PatchWebhookParams, bo
 }
 
 // NewPatchWebhookRequestWithApplicationMergePatchPlusJSONBody calls the generic PatchWebhook builder with application/merge-patch+json body
-func NewPatchWebhookRequestWithApplicationMergePatchPlusJSONBody(server string, id ID, params *PatchWebhookParams, body PatchWebhookApplicationMergePatchPlusJSONRequestBody) (*http.Request, error) {
+func NewPatchWebhookRequestWithApplicationMergePatchPlusJSONBody(server string, id WebhookID, params *PatchWebhookParams, body PatchWebhookApplicationMergePatchPlusJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
@@ -21014,7 +21134,7 @@ func NewPatchWebhookRequestWithApplicationMergePatchPlusJSONBody(server string, 
 }
 
 // NewPatchWebhookRequestWithBody constructs an http.Request for the PatchWebhook method, with any body, and a specified content type
-func NewPatchWebhookRequestWithBody(server string, id ID, params *PatchWebhookParams, contentType string, body io.Reader) (*http.Request, error) {
+func NewPatchWebhookRequestWithBody(server string, id WebhookID, params *PatchWebhookParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -21125,7 +21245,7 @@ func NewPatchWebhookRequestWithBody(server string, id ID, params *PatchWebhookPa
 }
 
 // NewUpdateWebhookRequest calls the generic UpdateWebhook builder with application/json body
-func NewUpdateWebhookRequest(server string, id ID, params *UpdateWebhookParams, body UpdateWebhookJSONRequestBody) (*http.Request, error) {
+func NewUpdateWebhookRequest(server string, id WebhookID, params *UpdateWebhookParams, body UpdateWebhookJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
@@ -21136,7 +21256,7 @@ func NewUpdateWebhookRequest(server string, id ID, params *UpdateWebhookParams, 
 }
 
 // NewUpdateWebhookRequestWithBody constructs an http.Request for the UpdateWebhook method, with any body, and a specified content type
-func NewUpdateWebhookRequestWithBody(server string, id ID, params *UpdateWebhookParams, contentType string, body io.Reader) (*http.Request, error) {
+func NewUpdateWebhookRequestWithBody(server string, id WebhookID, params *UpdateWebhookParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -21247,7 +21367,7 @@ func NewUpdateWebhookRequestWithBody(server string, id ID, params *UpdateWebhook
 }
 
 // NewGetWebhookHistoryRequest constructs an http.Request for the GetWebhookHistory method
-func NewGetWebhookHistoryRequest(server string, id ID, params *GetWebhookHistoryParams) (*http.Request, error) {
+func NewGetWebhookHistoryRequest(server string, id WebhookID, params *GetWebhookHistoryParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -21320,7 +21440,7 @@ func NewGetWebhookHistoryRequest(server string, id ID, params *GetWebhookHistory
 }
 
 // NewReplayWebhookRequest constructs an http.Request for the ReplayWebhook method
-func NewReplayWebhookRequest(server string, id ID, params *ReplayWebhookParams) (*http.Request, error) {
+func NewReplayWebhookRequest(server string, id WebhookID, params *ReplayWebhookParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -21437,7 +21557,7 @@ func NewReplayWebhookRequest(server string, id ID, params *ReplayWebhookParams) 
 }
 
 // NewRotateWebhookRequest constructs an http.Request for the RotateWebhook method
-func NewRotateWebhookRequest(server string, id ID, params *RotateWebhookParams) (*http.Request, error) {
+func NewRotateWebhookRequest(server string, id WebhookID, params *RotateWebhookParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -21546,7 +21666,7 @@ func NewRotateWebhookRequest(server string, id ID, params *RotateWebhookParams) 
 }
 
 // NewGetWebhookSecretRequest constructs an http.Request for the GetWebhookSecret method
-func NewGetWebhookSecretRequest(server string, id ID, params *GetWebhookSecretParams) (*http.Request, error) {
+func NewGetWebhookSecretRequest(server string, id WebhookID, params *GetWebhookSecretParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -21595,7 +21715,7 @@ func NewGetWebhookSecretRequest(server string, id ID, params *GetWebhookSecretPa
 }
 
 // NewTestWebhookRequest constructs an http.Request for the TestWebhook method
-func NewTestWebhookRequest(server string, id ID, params *TestWebhookParams) (*http.Request, error) {
+func NewTestWebhookRequest(server string, id WebhookID, params *TestWebhookParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -21821,14 +21941,16 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /access/{id} (the `DeleteAccess` operationId).
-	DeleteAccessWithResponse(ctx context.Context, id ID, params *DeleteAccessParams, reqEditors ...RequestEditorFn) (*DeleteAccessResponse, error)
+	DeleteAccessWithResponse(ctx context.Context, id AccessID, params *DeleteAccessParams, reqEditors ...RequestEditorFn) (*DeleteAccessResponse, error)
 
 	// GetAccessWithResponse Get an access document
+	//
+	// The document. Its rights hold for the identities in `subjects`.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /access/{id} (the `GetAccess` operationId).
-	GetAccessWithResponse(ctx context.Context, id ID, params *GetAccessParams, reqEditors ...RequestEditorFn) (*GetAccessResponse, error)
+	GetAccessWithResponse(ctx context.Context, id AccessID, params *GetAccessParams, reqEditors ...RequestEditorFn) (*GetAccessResponse, error)
 
 	// PatchAccessWithBodyWithResponse Change an access document
 	//
@@ -21837,7 +21959,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /access/{id} (the `PatchAccess` operationId).
-	PatchAccessWithBodyWithResponse(ctx context.Context, id ID, params *PatchAccessParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchAccessResponse, error)
+	PatchAccessWithBodyWithResponse(ctx context.Context, id AccessID, params *PatchAccessParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchAccessResponse, error)
 
 	// PatchAccessWithResponse Change an access document
 	//
@@ -21846,7 +21968,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /access/{id} (the `PatchAccess` operationId).
-	PatchAccessWithResponse(ctx context.Context, id ID, params *PatchAccessParams, body PatchAccessJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchAccessResponse, error)
+	PatchAccessWithResponse(ctx context.Context, id AccessID, params *PatchAccessParams, body PatchAccessJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchAccessResponse, error)
 
 	// PatchAccessWithApplicationMergePatchPlusJSONBodyWithResponse Change an access document
 	//
@@ -21855,7 +21977,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/merge-patch+json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /access/{id} (the `PatchAccess` operationId).
-	PatchAccessWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id ID, params *PatchAccessParams, body PatchAccessApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchAccessResponse, error)
+	PatchAccessWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id AccessID, params *PatchAccessParams, body PatchAccessApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchAccessResponse, error)
 
 	// PollClustersWithResponse All clusters, as inputs
 	//
@@ -22018,12 +22140,16 @@ type ClientWithResponsesInterface interface {
 
 	// CreateClusterWithBodyWithResponse Create a cluster
 	//
+	// 409 `conflict` if the id or the DNS name is in use.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /clusters (the `CreateCluster` operationId).
 	CreateClusterWithBodyWithResponse(ctx context.Context, params *CreateClusterParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateClusterResponse, error)
 
 	// CreateClusterWithResponse Create a cluster
+	//
+	// 409 `conflict` if the id or the DNS name is in use.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -22040,14 +22166,16 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /clusters/{id} (the `DeleteCluster` operationId).
-	DeleteClusterWithResponse(ctx context.Context, id ID, params *DeleteClusterParams, reqEditors ...RequestEditorFn) (*DeleteClusterResponse, error)
+	DeleteClusterWithResponse(ctx context.Context, id ClusterID, params *DeleteClusterParams, reqEditors ...RequestEditorFn) (*DeleteClusterResponse, error)
 
 	// GetClusterWithResponse Get a cluster
+	//
+	// The document as it was set. `view=effective` is the cluster with the settings of its layers.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /clusters/{id} (the `GetCluster` operationId).
-	GetClusterWithResponse(ctx context.Context, id ID, params *GetClusterParams, reqEditors ...RequestEditorFn) (*GetClusterResponse, error)
+	GetClusterWithResponse(ctx context.Context, id ClusterID, params *GetClusterParams, reqEditors ...RequestEditorFn) (*GetClusterResponse, error)
 
 	// PatchClusterWithBodyWithResponse Merge-patch a cluster
 	//
@@ -22056,7 +22184,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /clusters/{id} (the `PatchCluster` operationId).
-	PatchClusterWithBodyWithResponse(ctx context.Context, id ID, params *PatchClusterParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchClusterResponse, error)
+	PatchClusterWithBodyWithResponse(ctx context.Context, id ClusterID, params *PatchClusterParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchClusterResponse, error)
 
 	// PatchClusterWithResponse Merge-patch a cluster
 	//
@@ -22065,7 +22193,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /clusters/{id} (the `PatchCluster` operationId).
-	PatchClusterWithResponse(ctx context.Context, id ID, params *PatchClusterParams, body PatchClusterJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchClusterResponse, error)
+	PatchClusterWithResponse(ctx context.Context, id ClusterID, params *PatchClusterParams, body PatchClusterJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchClusterResponse, error)
 
 	// PatchClusterWithApplicationMergePatchPlusJSONBodyWithResponse Merge-patch a cluster
 	//
@@ -22074,7 +22202,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/merge-patch+json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /clusters/{id} (the `PatchCluster` operationId).
-	PatchClusterWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id ID, params *PatchClusterParams, body PatchClusterApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchClusterResponse, error)
+	PatchClusterWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id ClusterID, params *PatchClusterParams, body PatchClusterApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchClusterResponse, error)
 
 	// UpdateClusterWithBodyWithResponse Update a cluster
 	//
@@ -22085,7 +22213,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /clusters/{id} (the `UpdateCluster` operationId).
-	UpdateClusterWithBodyWithResponse(ctx context.Context, id ID, params *UpdateClusterParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateClusterResponse, error)
+	UpdateClusterWithBodyWithResponse(ctx context.Context, id ClusterID, params *UpdateClusterParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateClusterResponse, error)
 
 	// UpdateClusterWithResponse Update a cluster
 	//
@@ -22096,7 +22224,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /clusters/{id} (the `UpdateCluster` operationId).
-	UpdateClusterWithResponse(ctx context.Context, id ID, params *UpdateClusterParams, body UpdateClusterJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateClusterResponse, error)
+	UpdateClusterWithResponse(ctx context.Context, id ClusterID, params *UpdateClusterParams, body UpdateClusterJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateClusterResponse, error)
 
 	// ExplainClusterWithResponse Show where each value of a cluster's inputs comes from
 	//
@@ -22106,7 +22234,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /clusters/{id}/explain (the `ExplainCluster` operationId).
-	ExplainClusterWithResponse(ctx context.Context, id ID, params *ExplainClusterParams, reqEditors ...RequestEditorFn) (*ExplainClusterResponse, error)
+	ExplainClusterWithResponse(ctx context.Context, id ClusterID, params *ExplainClusterParams, reqEditors ...RequestEditorFn) (*ExplainClusterResponse, error)
 
 	// ExplainInputWithResponse Show where each value of one input of a cluster comes from
 	//
@@ -22116,7 +22244,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /clusters/{id}/explain/{list}/{input_id} (the `ExplainInput` operationId).
-	ExplainInputWithResponse(ctx context.Context, id ID, list ListPath, inputID InputPath, params *ExplainInputParams, reqEditors ...RequestEditorFn) (*ExplainInputResponse, error)
+	ExplainInputWithResponse(ctx context.Context, id ClusterID, list ListPath, inputID InputPath, params *ExplainInputParams, reqEditors ...RequestEditorFn) (*ExplainInputResponse, error)
 
 	// GetClusterHistoryWithResponse Revisions that changed a cluster, newest first
 	//
@@ -22128,7 +22256,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /clusters/{id}/history (the `GetClusterHistory` operationId).
-	GetClusterHistoryWithResponse(ctx context.Context, id ID, params *GetClusterHistoryParams, reqEditors ...RequestEditorFn) (*GetClusterHistoryResponse, error)
+	GetClusterHistoryWithResponse(ctx context.Context, id ClusterID, params *GetClusterHistoryParams, reqEditors ...RequestEditorFn) (*GetClusterHistoryResponse, error)
 
 	// UnassignNamespaceWithResponse Take a namespace off a cluster
 	//
@@ -22137,7 +22265,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /clusters/{id}/namespaces/{namespace_id} (the `UnassignNamespace` operationId).
-	UnassignNamespaceWithResponse(ctx context.Context, id ID, namespaceID NamespacePath, params *UnassignNamespaceParams, reqEditors ...RequestEditorFn) (*UnassignNamespaceResponse, error)
+	UnassignNamespaceWithResponse(ctx context.Context, id ClusterID, namespaceID NamespacePath, params *UnassignNamespaceParams, reqEditors ...RequestEditorFn) (*UnassignNamespaceResponse, error)
 
 	// AssignNamespaceWithResponse Assign a namespace to a cluster
 	//
@@ -22146,7 +22274,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /clusters/{id}/namespaces/{namespace_id} (the `AssignNamespace` operationId).
-	AssignNamespaceWithResponse(ctx context.Context, id ID, namespaceID NamespacePath, params *AssignNamespaceParams, reqEditors ...RequestEditorFn) (*AssignNamespaceResponse, error)
+	AssignNamespaceWithResponse(ctx context.Context, id ClusterID, namespaceID NamespacePath, params *AssignNamespaceParams, reqEditors ...RequestEditorFn) (*AssignNamespaceResponse, error)
 
 	// RelinquishPatchesWithResponse Give up everything a manager owns
 	//
@@ -22155,14 +22283,16 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /clusters/{id}/patches/{component_id} (the `RelinquishPatches` operationId).
-	RelinquishPatchesWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *RelinquishPatchesParams, reqEditors ...RequestEditorFn) (*RelinquishPatchesResponse, error)
+	RelinquishPatchesWithResponse(ctx context.Context, id ClusterID, componentID PlatformComponentPath, params *RelinquishPatchesParams, reqEditors ...RequestEditorFn) (*RelinquishPatchesResponse, error)
 
 	// GetPatchesWithResponse Patches of a component on a cluster, and their owners
+	//
+	// The values that the document of the cluster sets, and the paths that each field manager owns.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /clusters/{id}/patches/{component_id} (the `GetPatches` operationId).
-	GetPatchesWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *GetPatchesParams, reqEditors ...RequestEditorFn) (*GetPatchesResponse, error)
+	GetPatchesWithResponse(ctx context.Context, id ClusterID, componentID PlatformComponentPath, params *GetPatchesParams, reqEditors ...RequestEditorFn) (*GetPatchesResponse, error)
 
 	// PatchPatchesWithBodyWithResponse Set and remove single values
 	//
@@ -22172,7 +22302,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /clusters/{id}/patches/{component_id} (the `PatchPatches` operationId).
-	PatchPatchesWithBodyWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *PatchPatchesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchPatchesResponse, error)
+	PatchPatchesWithBodyWithResponse(ctx context.Context, id ClusterID, componentID PlatformComponentPath, params *PatchPatchesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchPatchesResponse, error)
 
 	// PatchPatchesWithResponse Set and remove single values
 	//
@@ -22182,7 +22312,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /clusters/{id}/patches/{component_id} (the `PatchPatches` operationId).
-	PatchPatchesWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *PatchPatchesParams, body PatchPatchesJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchPatchesResponse, error)
+	PatchPatchesWithResponse(ctx context.Context, id ClusterID, componentID PlatformComponentPath, params *PatchPatchesParams, body PatchPatchesJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchPatchesResponse, error)
 
 	// PatchPatchesWithApplicationMergePatchPlusJSONBodyWithResponse Set and remove single values
 	//
@@ -22192,7 +22322,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/merge-patch+json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /clusters/{id}/patches/{component_id} (the `PatchPatches` operationId).
-	PatchPatchesWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *PatchPatchesParams, body PatchPatchesApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchPatchesResponse, error)
+	PatchPatchesWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id ClusterID, componentID PlatformComponentPath, params *PatchPatchesParams, body PatchPatchesApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchPatchesResponse, error)
 
 	// ApplyPatchesWithBodyWithResponse Apply a manager's full set of values
 	//
@@ -22202,7 +22332,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /clusters/{id}/patches/{component_id} (the `ApplyPatches` operationId).
-	ApplyPatchesWithBodyWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *ApplyPatchesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ApplyPatchesResponse, error)
+	ApplyPatchesWithBodyWithResponse(ctx context.Context, id ClusterID, componentID PlatformComponentPath, params *ApplyPatchesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ApplyPatchesResponse, error)
 
 	// ApplyPatchesWithResponse Apply a manager's full set of values
 	//
@@ -22212,7 +22342,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /clusters/{id}/patches/{component_id} (the `ApplyPatches` operationId).
-	ApplyPatchesWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *ApplyPatchesParams, body ApplyPatchesJSONRequestBody, reqEditors ...RequestEditorFn) (*ApplyPatchesResponse, error)
+	ApplyPatchesWithResponse(ctx context.Context, id ClusterID, componentID PlatformComponentPath, params *ApplyPatchesParams, body ApplyPatchesJSONRequestBody, reqEditors ...RequestEditorFn) (*ApplyPatchesResponse, error)
 
 	// UnassignPlatformComponentWithResponse Take a platform component off a cluster
 	//
@@ -22221,7 +22351,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /clusters/{id}/platform_components/{component_id} (the `UnassignPlatformComponent` operationId).
-	UnassignPlatformComponentWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *UnassignPlatformComponentParams, reqEditors ...RequestEditorFn) (*UnassignPlatformComponentResponse, error)
+	UnassignPlatformComponentWithResponse(ctx context.Context, id ClusterID, componentID PlatformComponentPath, params *UnassignPlatformComponentParams, reqEditors ...RequestEditorFn) (*UnassignPlatformComponentResponse, error)
 
 	// AssignPlatformComponentWithBodyWithResponse Assign a platform component to a cluster
 	//
@@ -22231,7 +22361,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /clusters/{id}/platform_components/{component_id} (the `AssignPlatformComponent` operationId).
-	AssignPlatformComponentWithBodyWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *AssignPlatformComponentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AssignPlatformComponentResponse, error)
+	AssignPlatformComponentWithBodyWithResponse(ctx context.Context, id ClusterID, componentID PlatformComponentPath, params *AssignPlatformComponentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AssignPlatformComponentResponse, error)
 
 	// AssignPlatformComponentWithResponse Assign a platform component to a cluster
 	//
@@ -22241,7 +22371,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /clusters/{id}/platform_components/{component_id} (the `AssignPlatformComponent` operationId).
-	AssignPlatformComponentWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *AssignPlatformComponentParams, body AssignPlatformComponentJSONRequestBody, reqEditors ...RequestEditorFn) (*AssignPlatformComponentResponse, error)
+	AssignPlatformComponentWithResponse(ctx context.Context, id ClusterID, componentID PlatformComponentPath, params *AssignPlatformComponentParams, body AssignPlatformComponentJSONRequestBody, reqEditors ...RequestEditorFn) (*AssignPlatformComponentResponse, error)
 
 	// UnassignResourceWithResponse Take a resource off a cluster
 	//
@@ -22250,7 +22380,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /clusters/{id}/resources/{type}/{resource_id} (the `UnassignResource` operationId).
-	UnassignResourceWithResponse(ctx context.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params *UnassignResourceParams, reqEditors ...RequestEditorFn) (*UnassignResourceResponse, error)
+	UnassignResourceWithResponse(ctx context.Context, id ClusterID, pType ResourceTypePath, resourceID ResourcePath, params *UnassignResourceParams, reqEditors ...RequestEditorFn) (*UnassignResourceResponse, error)
 
 	// AssignResourceWithBodyWithResponse Assign a resource to a cluster
 	//
@@ -22260,7 +22390,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /clusters/{id}/resources/{type}/{resource_id} (the `AssignResource` operationId).
-	AssignResourceWithBodyWithResponse(ctx context.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params *AssignResourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AssignResourceResponse, error)
+	AssignResourceWithBodyWithResponse(ctx context.Context, id ClusterID, pType ResourceTypePath, resourceID ResourcePath, params *AssignResourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AssignResourceResponse, error)
 
 	// AssignResourceWithResponse Assign a resource to a cluster
 	//
@@ -22270,7 +22400,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /clusters/{id}/resources/{type}/{resource_id} (the `AssignResource` operationId).
-	AssignResourceWithResponse(ctx context.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params *AssignResourceParams, body AssignResourceJSONRequestBody, reqEditors ...RequestEditorFn) (*AssignResourceResponse, error)
+	AssignResourceWithResponse(ctx context.Context, id ClusterID, pType ResourceTypePath, resourceID ResourcePath, params *AssignResourceParams, body AssignResourceJSONRequestBody, reqEditors ...RequestEditorFn) (*AssignResourceResponse, error)
 
 	// UnassignRoleBindingWithResponse Take a role binding off a cluster
 	//
@@ -22279,7 +22409,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /clusters/{id}/rolebindings/{rolebinding_id} (the `UnassignRoleBinding` operationId).
-	UnassignRoleBindingWithResponse(ctx context.Context, id ID, rolebindingID RoleBindingPath, params *UnassignRoleBindingParams, reqEditors ...RequestEditorFn) (*UnassignRoleBindingResponse, error)
+	UnassignRoleBindingWithResponse(ctx context.Context, id ClusterID, rolebindingID RoleBindingPath, params *UnassignRoleBindingParams, reqEditors ...RequestEditorFn) (*UnassignRoleBindingResponse, error)
 
 	// AssignRoleBindingWithResponse Assign a role binding to a cluster
 	//
@@ -22288,7 +22418,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /clusters/{id}/rolebindings/{rolebinding_id} (the `AssignRoleBinding` operationId).
-	AssignRoleBindingWithResponse(ctx context.Context, id ID, rolebindingID RoleBindingPath, params *AssignRoleBindingParams, reqEditors ...RequestEditorFn) (*AssignRoleBindingResponse, error)
+	AssignRoleBindingWithResponse(ctx context.Context, id ClusterID, rolebindingID RoleBindingPath, params *AssignRoleBindingParams, reqEditors ...RequestEditorFn) (*AssignRoleBindingResponse, error)
 
 	// GetClusterStatusWithResponse Status of a cluster
 	//
@@ -22297,7 +22427,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /clusters/{id}/status (the `GetClusterStatus` operationId).
-	GetClusterStatusWithResponse(ctx context.Context, id ID, params *GetClusterStatusParams, reqEditors ...RequestEditorFn) (*GetClusterStatusResponse, error)
+	GetClusterStatusWithResponse(ctx context.Context, id ClusterID, params *GetClusterStatusParams, reqEditors ...RequestEditorFn) (*GetClusterStatusResponse, error)
 
 	// ListFreezesWithResponse List freezes
 	//
@@ -22339,14 +22469,16 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /freezes/{id} (the `DeleteFreeze` operationId).
-	DeleteFreezeWithResponse(ctx context.Context, id ID, params *DeleteFreezeParams, reqEditors ...RequestEditorFn) (*DeleteFreezeResponse, error)
+	DeleteFreezeWithResponse(ctx context.Context, id FreezeID, params *DeleteFreezeParams, reqEditors ...RequestEditorFn) (*DeleteFreezeResponse, error)
 
 	// GetFreezeWithResponse Get a freeze
+	//
+	// The document, with its state at the time of the response.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /freezes/{id} (the `GetFreeze` operationId).
-	GetFreezeWithResponse(ctx context.Context, id ID, params *GetFreezeParams, reqEditors ...RequestEditorFn) (*GetFreezeResponse, error)
+	GetFreezeWithResponse(ctx context.Context, id FreezeID, params *GetFreezeParams, reqEditors ...RequestEditorFn) (*GetFreezeResponse, error)
 
 	// PatchFreezeWithBodyWithResponse Change a freeze
 	//
@@ -22355,7 +22487,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /freezes/{id} (the `PatchFreeze` operationId).
-	PatchFreezeWithBodyWithResponse(ctx context.Context, id ID, params *PatchFreezeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchFreezeResponse, error)
+	PatchFreezeWithBodyWithResponse(ctx context.Context, id FreezeID, params *PatchFreezeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchFreezeResponse, error)
 
 	// PatchFreezeWithResponse Change a freeze
 	//
@@ -22364,7 +22496,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /freezes/{id} (the `PatchFreeze` operationId).
-	PatchFreezeWithResponse(ctx context.Context, id ID, params *PatchFreezeParams, body PatchFreezeJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchFreezeResponse, error)
+	PatchFreezeWithResponse(ctx context.Context, id FreezeID, params *PatchFreezeParams, body PatchFreezeJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchFreezeResponse, error)
 
 	// PatchFreezeWithApplicationMergePatchPlusJSONBodyWithResponse Change a freeze
 	//
@@ -22373,7 +22505,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/merge-patch+json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /freezes/{id} (the `PatchFreeze` operationId).
-	PatchFreezeWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id ID, params *PatchFreezeParams, body PatchFreezeApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchFreezeResponse, error)
+	PatchFreezeWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id FreezeID, params *PatchFreezeParams, body PatchFreezeApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchFreezeResponse, error)
 
 	// GetHealthWithResponse Liveness
 	//
@@ -22396,12 +22528,16 @@ type ClientWithResponsesInterface interface {
 
 	// CreateLayerWithBodyWithResponse Create a layer
 	//
+	// 409 `conflict` if the id is in use.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /layers (the `CreateLayer` operationId).
 	CreateLayerWithBodyWithResponse(ctx context.Context, params *CreateLayerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateLayerResponse, error)
 
 	// CreateLayerWithResponse Create a layer
+	//
+	// 409 `conflict` if the id is in use.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -22415,14 +22551,16 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /layers/{id} (the `DeleteLayer` operationId).
-	DeleteLayerWithResponse(ctx context.Context, id ID, params *DeleteLayerParams, reqEditors ...RequestEditorFn) (*DeleteLayerResponse, error)
+	DeleteLayerWithResponse(ctx context.Context, id LayerID, params *DeleteLayerParams, reqEditors ...RequestEditorFn) (*DeleteLayerResponse, error)
 
 	// GetLayerWithResponse Get a layer
+	//
+	// The document. `view=clusters` adds the ids of the clusters that it matches.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /layers/{id} (the `GetLayer` operationId).
-	GetLayerWithResponse(ctx context.Context, id ID, params *GetLayerParams, reqEditors ...RequestEditorFn) (*GetLayerResponse, error)
+	GetLayerWithResponse(ctx context.Context, id LayerID, params *GetLayerParams, reqEditors ...RequestEditorFn) (*GetLayerResponse, error)
 
 	// PatchLayerWithBodyWithResponse Merge-patch a layer
 	//
@@ -22432,7 +22570,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /layers/{id} (the `PatchLayer` operationId).
-	PatchLayerWithBodyWithResponse(ctx context.Context, id ID, params *PatchLayerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchLayerResponse, error)
+	PatchLayerWithBodyWithResponse(ctx context.Context, id LayerID, params *PatchLayerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchLayerResponse, error)
 
 	// PatchLayerWithResponse Merge-patch a layer
 	//
@@ -22442,7 +22580,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /layers/{id} (the `PatchLayer` operationId).
-	PatchLayerWithResponse(ctx context.Context, id ID, params *PatchLayerParams, body PatchLayerJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchLayerResponse, error)
+	PatchLayerWithResponse(ctx context.Context, id LayerID, params *PatchLayerParams, body PatchLayerJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchLayerResponse, error)
 
 	// PatchLayerWithApplicationMergePatchPlusJSONBodyWithResponse Merge-patch a layer
 	//
@@ -22452,7 +22590,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/merge-patch+json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /layers/{id} (the `PatchLayer` operationId).
-	PatchLayerWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id ID, params *PatchLayerParams, body PatchLayerApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchLayerResponse, error)
+	PatchLayerWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id LayerID, params *PatchLayerParams, body PatchLayerApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchLayerResponse, error)
 
 	// UpdateLayerWithBodyWithResponse Update a layer
 	//
@@ -22462,7 +22600,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /layers/{id} (the `UpdateLayer` operationId).
-	UpdateLayerWithBodyWithResponse(ctx context.Context, id ID, params *UpdateLayerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateLayerResponse, error)
+	UpdateLayerWithBodyWithResponse(ctx context.Context, id LayerID, params *UpdateLayerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateLayerResponse, error)
 
 	// UpdateLayerWithResponse Update a layer
 	//
@@ -22472,7 +22610,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /layers/{id} (the `UpdateLayer` operationId).
-	UpdateLayerWithResponse(ctx context.Context, id ID, params *UpdateLayerParams, body UpdateLayerJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateLayerResponse, error)
+	UpdateLayerWithResponse(ctx context.Context, id LayerID, params *UpdateLayerParams, body UpdateLayerJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateLayerResponse, error)
 
 	// GetLayerHistoryWithResponse Revisions that changed a layer, newest first
 	//
@@ -22481,7 +22619,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /layers/{id}/history (the `GetLayerHistory` operationId).
-	GetLayerHistoryWithResponse(ctx context.Context, id ID, params *GetLayerHistoryParams, reqEditors ...RequestEditorFn) (*GetLayerHistoryResponse, error)
+	GetLayerHistoryWithResponse(ctx context.Context, id LayerID, params *GetLayerHistoryParams, reqEditors ...RequestEditorFn) (*GetLayerHistoryResponse, error)
 
 	// UnassignLayerNamespaceWithResponse Take a namespace off a layer
 	//
@@ -22490,7 +22628,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /layers/{id}/namespaces/{namespace_id} (the `UnassignLayerNamespace` operationId).
-	UnassignLayerNamespaceWithResponse(ctx context.Context, id ID, namespaceID NamespacePath, params *UnassignLayerNamespaceParams, reqEditors ...RequestEditorFn) (*UnassignLayerNamespaceResponse, error)
+	UnassignLayerNamespaceWithResponse(ctx context.Context, id LayerID, namespaceID NamespacePath, params *UnassignLayerNamespaceParams, reqEditors ...RequestEditorFn) (*UnassignLayerNamespaceResponse, error)
 
 	// AssignLayerNamespaceWithResponse Assign a namespace to a layer
 	//
@@ -22499,7 +22637,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /layers/{id}/namespaces/{namespace_id} (the `AssignLayerNamespace` operationId).
-	AssignLayerNamespaceWithResponse(ctx context.Context, id ID, namespaceID NamespacePath, params *AssignLayerNamespaceParams, reqEditors ...RequestEditorFn) (*AssignLayerNamespaceResponse, error)
+	AssignLayerNamespaceWithResponse(ctx context.Context, id LayerID, namespaceID NamespacePath, params *AssignLayerNamespaceParams, reqEditors ...RequestEditorFn) (*AssignLayerNamespaceResponse, error)
 
 	// UnassignLayerPlatformComponentWithResponse Take a platform component off a layer
 	//
@@ -22508,7 +22646,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /layers/{id}/platform_components/{component_id} (the `UnassignLayerPlatformComponent` operationId).
-	UnassignLayerPlatformComponentWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *UnassignLayerPlatformComponentParams, reqEditors ...RequestEditorFn) (*UnassignLayerPlatformComponentResponse, error)
+	UnassignLayerPlatformComponentWithResponse(ctx context.Context, id LayerID, componentID PlatformComponentPath, params *UnassignLayerPlatformComponentParams, reqEditors ...RequestEditorFn) (*UnassignLayerPlatformComponentResponse, error)
 
 	// AssignLayerPlatformComponentWithBodyWithResponse Assign a platform component to a layer
 	//
@@ -22518,7 +22656,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /layers/{id}/platform_components/{component_id} (the `AssignLayerPlatformComponent` operationId).
-	AssignLayerPlatformComponentWithBodyWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *AssignLayerPlatformComponentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AssignLayerPlatformComponentResponse, error)
+	AssignLayerPlatformComponentWithBodyWithResponse(ctx context.Context, id LayerID, componentID PlatformComponentPath, params *AssignLayerPlatformComponentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AssignLayerPlatformComponentResponse, error)
 
 	// AssignLayerPlatformComponentWithResponse Assign a platform component to a layer
 	//
@@ -22528,7 +22666,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /layers/{id}/platform_components/{component_id} (the `AssignLayerPlatformComponent` operationId).
-	AssignLayerPlatformComponentWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *AssignLayerPlatformComponentParams, body AssignLayerPlatformComponentJSONRequestBody, reqEditors ...RequestEditorFn) (*AssignLayerPlatformComponentResponse, error)
+	AssignLayerPlatformComponentWithResponse(ctx context.Context, id LayerID, componentID PlatformComponentPath, params *AssignLayerPlatformComponentParams, body AssignLayerPlatformComponentJSONRequestBody, reqEditors ...RequestEditorFn) (*AssignLayerPlatformComponentResponse, error)
 
 	// UnassignLayerResourceWithResponse Take a resource off a layer
 	//
@@ -22537,7 +22675,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /layers/{id}/resources/{type}/{resource_id} (the `UnassignLayerResource` operationId).
-	UnassignLayerResourceWithResponse(ctx context.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params *UnassignLayerResourceParams, reqEditors ...RequestEditorFn) (*UnassignLayerResourceResponse, error)
+	UnassignLayerResourceWithResponse(ctx context.Context, id LayerID, pType ResourceTypePath, resourceID ResourcePath, params *UnassignLayerResourceParams, reqEditors ...RequestEditorFn) (*UnassignLayerResourceResponse, error)
 
 	// AssignLayerResourceWithBodyWithResponse Assign a resource to a layer
 	//
@@ -22547,7 +22685,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /layers/{id}/resources/{type}/{resource_id} (the `AssignLayerResource` operationId).
-	AssignLayerResourceWithBodyWithResponse(ctx context.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params *AssignLayerResourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AssignLayerResourceResponse, error)
+	AssignLayerResourceWithBodyWithResponse(ctx context.Context, id LayerID, pType ResourceTypePath, resourceID ResourcePath, params *AssignLayerResourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AssignLayerResourceResponse, error)
 
 	// AssignLayerResourceWithResponse Assign a resource to a layer
 	//
@@ -22557,7 +22695,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /layers/{id}/resources/{type}/{resource_id} (the `AssignLayerResource` operationId).
-	AssignLayerResourceWithResponse(ctx context.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params *AssignLayerResourceParams, body AssignLayerResourceJSONRequestBody, reqEditors ...RequestEditorFn) (*AssignLayerResourceResponse, error)
+	AssignLayerResourceWithResponse(ctx context.Context, id LayerID, pType ResourceTypePath, resourceID ResourcePath, params *AssignLayerResourceParams, body AssignLayerResourceJSONRequestBody, reqEditors ...RequestEditorFn) (*AssignLayerResourceResponse, error)
 
 	// UnassignLayerRoleBindingWithResponse Take a role binding off a layer
 	//
@@ -22566,7 +22704,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /layers/{id}/rolebindings/{rolebinding_id} (the `UnassignLayerRoleBinding` operationId).
-	UnassignLayerRoleBindingWithResponse(ctx context.Context, id ID, rolebindingID RoleBindingPath, params *UnassignLayerRoleBindingParams, reqEditors ...RequestEditorFn) (*UnassignLayerRoleBindingResponse, error)
+	UnassignLayerRoleBindingWithResponse(ctx context.Context, id LayerID, rolebindingID RoleBindingPath, params *UnassignLayerRoleBindingParams, reqEditors ...RequestEditorFn) (*UnassignLayerRoleBindingResponse, error)
 
 	// AssignLayerRoleBindingWithResponse Assign a role binding to a layer
 	//
@@ -22575,7 +22713,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /layers/{id}/rolebindings/{rolebinding_id} (the `AssignLayerRoleBinding` operationId).
-	AssignLayerRoleBindingWithResponse(ctx context.Context, id ID, rolebindingID RoleBindingPath, params *AssignLayerRoleBindingParams, reqEditors ...RequestEditorFn) (*AssignLayerRoleBindingResponse, error)
+	AssignLayerRoleBindingWithResponse(ctx context.Context, id LayerID, rolebindingID RoleBindingPath, params *AssignLayerRoleBindingParams, reqEditors ...RequestEditorFn) (*AssignLayerRoleBindingResponse, error)
 
 	// GetMetricsWithResponse Metrics in the Prometheus text format
 	//
@@ -22599,12 +22737,16 @@ type ClientWithResponsesInterface interface {
 
 	// CreateNamespaceWithBodyWithResponse Create a namespace
 	//
+	// 409 `conflict` if the id is in use.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /namespaces (the `CreateNamespace` operationId).
 	CreateNamespaceWithBodyWithResponse(ctx context.Context, params *CreateNamespaceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateNamespaceResponse, error)
 
 	// CreateNamespaceWithResponse Create a namespace
+	//
+	// 409 `conflict` if the id is in use.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -22619,14 +22761,16 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /namespaces/{id} (the `DeleteNamespace` operationId).
-	DeleteNamespaceWithResponse(ctx context.Context, id ID, params *DeleteNamespaceParams, reqEditors ...RequestEditorFn) (*DeleteNamespaceResponse, error)
+	DeleteNamespaceWithResponse(ctx context.Context, id NamespaceID, params *DeleteNamespaceParams, reqEditors ...RequestEditorFn) (*DeleteNamespaceResponse, error)
 
 	// GetNamespaceWithResponse Get a namespace
+	//
+	// The document, with its ETag.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /namespaces/{id} (the `GetNamespace` operationId).
-	GetNamespaceWithResponse(ctx context.Context, id ID, params *GetNamespaceParams, reqEditors ...RequestEditorFn) (*GetNamespaceResponse, error)
+	GetNamespaceWithResponse(ctx context.Context, id NamespaceID, params *GetNamespaceParams, reqEditors ...RequestEditorFn) (*GetNamespaceResponse, error)
 
 	// PatchNamespaceWithBodyWithResponse Merge-patch a namespace
 	//
@@ -22635,7 +22779,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /namespaces/{id} (the `PatchNamespace` operationId).
-	PatchNamespaceWithBodyWithResponse(ctx context.Context, id ID, params *PatchNamespaceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchNamespaceResponse, error)
+	PatchNamespaceWithBodyWithResponse(ctx context.Context, id NamespaceID, params *PatchNamespaceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchNamespaceResponse, error)
 
 	// PatchNamespaceWithResponse Merge-patch a namespace
 	//
@@ -22644,7 +22788,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /namespaces/{id} (the `PatchNamespace` operationId).
-	PatchNamespaceWithResponse(ctx context.Context, id ID, params *PatchNamespaceParams, body PatchNamespaceJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchNamespaceResponse, error)
+	PatchNamespaceWithResponse(ctx context.Context, id NamespaceID, params *PatchNamespaceParams, body PatchNamespaceJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchNamespaceResponse, error)
 
 	// PatchNamespaceWithApplicationMergePatchPlusJSONBodyWithResponse Merge-patch a namespace
 	//
@@ -22653,7 +22797,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/merge-patch+json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /namespaces/{id} (the `PatchNamespace` operationId).
-	PatchNamespaceWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id ID, params *PatchNamespaceParams, body PatchNamespaceApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchNamespaceResponse, error)
+	PatchNamespaceWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id NamespaceID, params *PatchNamespaceParams, body PatchNamespaceApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchNamespaceResponse, error)
 
 	// UpdateNamespaceWithBodyWithResponse Update a namespace
 	//
@@ -22663,7 +22807,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /namespaces/{id} (the `UpdateNamespace` operationId).
-	UpdateNamespaceWithBodyWithResponse(ctx context.Context, id ID, params *UpdateNamespaceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateNamespaceResponse, error)
+	UpdateNamespaceWithBodyWithResponse(ctx context.Context, id NamespaceID, params *UpdateNamespaceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateNamespaceResponse, error)
 
 	// UpdateNamespaceWithResponse Update a namespace
 	//
@@ -22673,7 +22817,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /namespaces/{id} (the `UpdateNamespace` operationId).
-	UpdateNamespaceWithResponse(ctx context.Context, id ID, params *UpdateNamespaceParams, body UpdateNamespaceJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateNamespaceResponse, error)
+	UpdateNamespaceWithResponse(ctx context.Context, id NamespaceID, params *UpdateNamespaceParams, body UpdateNamespaceJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateNamespaceResponse, error)
 
 	// GetNamespaceHistoryWithResponse Revisions that changed a namespace, newest first
 	//
@@ -22682,9 +22826,11 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /namespaces/{id}/history (the `GetNamespaceHistory` operationId).
-	GetNamespaceHistoryWithResponse(ctx context.Context, id ID, params *GetNamespaceHistoryParams, reqEditors ...RequestEditorFn) (*GetNamespaceHistoryResponse, error)
+	GetNamespaceHistoryWithResponse(ctx context.Context, id NamespaceID, params *GetNamespaceHistoryParams, reqEditors ...RequestEditorFn) (*GetNamespaceHistoryResponse, error)
 
 	// GetOpenAPIJSONWithResponse This document as JSON
+	//
+	// The same document as `/openapi.yaml`.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -22692,6 +22838,8 @@ type ClientWithResponsesInterface interface {
 	GetOpenAPIJSONWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetOpenAPIJSONResponse, error)
 
 	// GetOpenAPIYAMLWithResponse This document as YAML
+	//
+	// The same document as `/openapi.json`, as it is written.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -22738,12 +22886,16 @@ type ClientWithResponsesInterface interface {
 
 	// CreatePlatformComponentWithBodyWithResponse Create a platform component
 	//
+	// 409 `conflict` if the id is in use.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /platform_components (the `CreatePlatformComponent` operationId).
 	CreatePlatformComponentWithBodyWithResponse(ctx context.Context, params *CreatePlatformComponentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreatePlatformComponentResponse, error)
 
 	// CreatePlatformComponentWithResponse Create a platform component
+	//
+	// 409 `conflict` if the id is in use.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -22758,14 +22910,16 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /platform_components/{id} (the `DeletePlatformComponent` operationId).
-	DeletePlatformComponentWithResponse(ctx context.Context, id ID, params *DeletePlatformComponentParams, reqEditors ...RequestEditorFn) (*DeletePlatformComponentResponse, error)
+	DeletePlatformComponentWithResponse(ctx context.Context, id ComponentID, params *DeletePlatformComponentParams, reqEditors ...RequestEditorFn) (*DeletePlatformComponentResponse, error)
 
 	// GetPlatformComponentWithResponse Get a platform component
+	//
+	// The document, with its ETag.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /platform_components/{id} (the `GetPlatformComponent` operationId).
-	GetPlatformComponentWithResponse(ctx context.Context, id ID, params *GetPlatformComponentParams, reqEditors ...RequestEditorFn) (*GetPlatformComponentResponse, error)
+	GetPlatformComponentWithResponse(ctx context.Context, id ComponentID, params *GetPlatformComponentParams, reqEditors ...RequestEditorFn) (*GetPlatformComponentResponse, error)
 
 	// PatchPlatformComponentWithBodyWithResponse Merge-patch a platform component
 	//
@@ -22774,7 +22928,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /platform_components/{id} (the `PatchPlatformComponent` operationId).
-	PatchPlatformComponentWithBodyWithResponse(ctx context.Context, id ID, params *PatchPlatformComponentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchPlatformComponentResponse, error)
+	PatchPlatformComponentWithBodyWithResponse(ctx context.Context, id ComponentID, params *PatchPlatformComponentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchPlatformComponentResponse, error)
 
 	// PatchPlatformComponentWithResponse Merge-patch a platform component
 	//
@@ -22783,7 +22937,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /platform_components/{id} (the `PatchPlatformComponent` operationId).
-	PatchPlatformComponentWithResponse(ctx context.Context, id ID, params *PatchPlatformComponentParams, body PatchPlatformComponentJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchPlatformComponentResponse, error)
+	PatchPlatformComponentWithResponse(ctx context.Context, id ComponentID, params *PatchPlatformComponentParams, body PatchPlatformComponentJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchPlatformComponentResponse, error)
 
 	// PatchPlatformComponentWithApplicationMergePatchPlusJSONBodyWithResponse Merge-patch a platform component
 	//
@@ -22792,7 +22946,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/merge-patch+json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /platform_components/{id} (the `PatchPlatformComponent` operationId).
-	PatchPlatformComponentWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id ID, params *PatchPlatformComponentParams, body PatchPlatformComponentApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchPlatformComponentResponse, error)
+	PatchPlatformComponentWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id ComponentID, params *PatchPlatformComponentParams, body PatchPlatformComponentApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchPlatformComponentResponse, error)
 
 	// UpdatePlatformComponentWithBodyWithResponse Update a platform component
 	//
@@ -22802,7 +22956,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /platform_components/{id} (the `UpdatePlatformComponent` operationId).
-	UpdatePlatformComponentWithBodyWithResponse(ctx context.Context, id ID, params *UpdatePlatformComponentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdatePlatformComponentResponse, error)
+	UpdatePlatformComponentWithBodyWithResponse(ctx context.Context, id ComponentID, params *UpdatePlatformComponentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdatePlatformComponentResponse, error)
 
 	// UpdatePlatformComponentWithResponse Update a platform component
 	//
@@ -22812,7 +22966,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /platform_components/{id} (the `UpdatePlatformComponent` operationId).
-	UpdatePlatformComponentWithResponse(ctx context.Context, id ID, params *UpdatePlatformComponentParams, body UpdatePlatformComponentJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdatePlatformComponentResponse, error)
+	UpdatePlatformComponentWithResponse(ctx context.Context, id ComponentID, params *UpdatePlatformComponentParams, body UpdatePlatformComponentJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdatePlatformComponentResponse, error)
 
 	// GetPlatformComponentHistoryWithResponse Revisions that changed a platform component, newest first
 	//
@@ -22824,7 +22978,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /platform_components/{id}/history (the `GetPlatformComponentHistory` operationId).
-	GetPlatformComponentHistoryWithResponse(ctx context.Context, id ID, params *GetPlatformComponentHistoryParams, reqEditors ...RequestEditorFn) (*GetPlatformComponentHistoryResponse, error)
+	GetPlatformComponentHistoryWithResponse(ctx context.Context, id ComponentID, params *GetPlatformComponentHistoryParams, reqEditors ...RequestEditorFn) (*GetPlatformComponentHistoryResponse, error)
 
 	// GetPlatformComponentStatusWithResponse Status of a platform component
 	//
@@ -22833,7 +22987,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /platform_components/{id}/status (the `GetPlatformComponentStatus` operationId).
-	GetPlatformComponentStatusWithResponse(ctx context.Context, id ID, params *GetPlatformComponentStatusParams, reqEditors ...RequestEditorFn) (*GetPlatformComponentStatusResponse, error)
+	GetPlatformComponentStatusWithResponse(ctx context.Context, id ComponentID, params *GetPlatformComponentStatusParams, reqEditors ...RequestEditorFn) (*GetPlatformComponentStatusResponse, error)
 
 	// GetPlatformComponentUsageWithResponse Which clusters run a platform component, at which version
 	//
@@ -22842,7 +22996,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /platform_components/{id}/usage (the `GetPlatformComponentUsage` operationId).
-	GetPlatformComponentUsageWithResponse(ctx context.Context, id ID, params *GetPlatformComponentUsageParams, reqEditors ...RequestEditorFn) (*GetPlatformComponentUsageResponse, error)
+	GetPlatformComponentUsageWithResponse(ctx context.Context, id ComponentID, params *GetPlatformComponentUsageParams, reqEditors ...RequestEditorFn) (*GetPlatformComponentUsageResponse, error)
 
 	// GetComponentVersionsWithResponse Known versions of a platform component, and the one that its policy would move to
 	//
@@ -22852,7 +23006,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /platform_components/{id}/versions (the `GetComponentVersions` operationId).
-	GetComponentVersionsWithResponse(ctx context.Context, id ID, params *GetComponentVersionsParams, reqEditors ...RequestEditorFn) (*GetComponentVersionsResponse, error)
+	GetComponentVersionsWithResponse(ctx context.Context, id ComponentID, params *GetComponentVersionsParams, reqEditors ...RequestEditorFn) (*GetComponentVersionsResponse, error)
 
 	// PushComponentVersionWithBodyWithResponse Announce a version of a platform component, or a tag of one of its images
 	//
@@ -22863,7 +23017,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /platform_components/{id}/versions (the `PushComponentVersion` operationId).
-	PushComponentVersionWithBodyWithResponse(ctx context.Context, id ID, params *PushComponentVersionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PushComponentVersionResponse, error)
+	PushComponentVersionWithBodyWithResponse(ctx context.Context, id ComponentID, params *PushComponentVersionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PushComponentVersionResponse, error)
 
 	// PushComponentVersionWithResponse Announce a version of a platform component, or a tag of one of its images
 	//
@@ -22874,7 +23028,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /platform_components/{id}/versions (the `PushComponentVersion` operationId).
-	PushComponentVersionWithResponse(ctx context.Context, id ID, params *PushComponentVersionParams, body PushComponentVersionJSONRequestBody, reqEditors ...RequestEditorFn) (*PushComponentVersionResponse, error)
+	PushComponentVersionWithResponse(ctx context.Context, id ComponentID, params *PushComponentVersionParams, body PushComponentVersionJSONRequestBody, reqEditors ...RequestEditorFn) (*PushComponentVersionResponse, error)
 
 	// ReleaseComponentVersionWithResponse Release a held version
 	//
@@ -22883,7 +23037,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /platform_components/{id}/versions/holds (the `ReleaseComponentVersion` operationId).
-	ReleaseComponentVersionWithResponse(ctx context.Context, id ID, params *ReleaseComponentVersionParams, reqEditors ...RequestEditorFn) (*ReleaseComponentVersionResponse, error)
+	ReleaseComponentVersionWithResponse(ctx context.Context, id ComponentID, params *ReleaseComponentVersionParams, reqEditors ...RequestEditorFn) (*ReleaseComponentVersionResponse, error)
 
 	// HoldComponentVersionWithBodyWithResponse Hold a version, so that no policy moves to it
 	//
@@ -22893,7 +23047,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /platform_components/{id}/versions/holds (the `HoldComponentVersion` operationId).
-	HoldComponentVersionWithBodyWithResponse(ctx context.Context, id ID, params *HoldComponentVersionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*HoldComponentVersionResponse, error)
+	HoldComponentVersionWithBodyWithResponse(ctx context.Context, id ComponentID, params *HoldComponentVersionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*HoldComponentVersionResponse, error)
 
 	// HoldComponentVersionWithResponse Hold a version, so that no policy moves to it
 	//
@@ -22903,7 +23057,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /platform_components/{id}/versions/holds (the `HoldComponentVersion` operationId).
-	HoldComponentVersionWithResponse(ctx context.Context, id ID, params *HoldComponentVersionParams, body HoldComponentVersionJSONRequestBody, reqEditors ...RequestEditorFn) (*HoldComponentVersionResponse, error)
+	HoldComponentVersionWithResponse(ctx context.Context, id ComponentID, params *HoldComponentVersionParams, body HoldComponentVersionJSONRequestBody, reqEditors ...RequestEditorFn) (*HoldComponentVersionResponse, error)
 
 	// RefreshComponentVersionsWithResponse Scan the registries of a platform component now
 	//
@@ -22914,7 +23068,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /platform_components/{id}/versions/refresh (the `RefreshComponentVersions` operationId).
-	RefreshComponentVersionsWithResponse(ctx context.Context, id ID, params *RefreshComponentVersionsParams, reqEditors ...RequestEditorFn) (*RefreshComponentVersionsResponse, error)
+	RefreshComponentVersionsWithResponse(ctx context.Context, id ComponentID, params *RefreshComponentVersionsParams, reqEditors ...RequestEditorFn) (*RefreshComponentVersionsResponse, error)
 
 	// GetReadyWithResponse Readiness
 	//
@@ -22963,12 +23117,16 @@ type ClientWithResponsesInterface interface {
 
 	// CreateResourceTypeWithBodyWithResponse Create a resource type
 	//
+	// A type that exists is 409 `conflict`. Its definitions are under `/resources/{type}`.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resource_types (the `CreateResourceType` operationId).
 	CreateResourceTypeWithBodyWithResponse(ctx context.Context, params *CreateResourceTypeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateResourceTypeResponse, error)
 
 	// CreateResourceTypeWithResponse Create a resource type
+	//
+	// A type that exists is 409 `conflict`. Its definitions are under `/resources/{type}`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -22983,14 +23141,16 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /resource_types/{id} (the `DeleteResourceType` operationId).
-	DeleteResourceTypeWithResponse(ctx context.Context, id ID, params *DeleteResourceTypeParams, reqEditors ...RequestEditorFn) (*DeleteResourceTypeResponse, error)
+	DeleteResourceTypeWithResponse(ctx context.Context, id ResourceTypeID, params *DeleteResourceTypeParams, reqEditors ...RequestEditorFn) (*DeleteResourceTypeResponse, error)
 
 	// GetResourceTypeWithResponse Get a resource type
+	//
+	// The document, with its ETag.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /resource_types/{id} (the `GetResourceType` operationId).
-	GetResourceTypeWithResponse(ctx context.Context, id ID, params *GetResourceTypeParams, reqEditors ...RequestEditorFn) (*GetResourceTypeResponse, error)
+	GetResourceTypeWithResponse(ctx context.Context, id ResourceTypeID, params *GetResourceTypeParams, reqEditors ...RequestEditorFn) (*GetResourceTypeResponse, error)
 
 	// PatchResourceTypeWithBodyWithResponse Merge-patch a resource type
 	//
@@ -22999,7 +23159,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resource_types/{id} (the `PatchResourceType` operationId).
-	PatchResourceTypeWithBodyWithResponse(ctx context.Context, id ID, params *PatchResourceTypeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchResourceTypeResponse, error)
+	PatchResourceTypeWithBodyWithResponse(ctx context.Context, id ResourceTypeID, params *PatchResourceTypeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchResourceTypeResponse, error)
 
 	// PatchResourceTypeWithResponse Merge-patch a resource type
 	//
@@ -23008,7 +23168,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resource_types/{id} (the `PatchResourceType` operationId).
-	PatchResourceTypeWithResponse(ctx context.Context, id ID, params *PatchResourceTypeParams, body PatchResourceTypeJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchResourceTypeResponse, error)
+	PatchResourceTypeWithResponse(ctx context.Context, id ResourceTypeID, params *PatchResourceTypeParams, body PatchResourceTypeJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchResourceTypeResponse, error)
 
 	// PatchResourceTypeWithApplicationMergePatchPlusJSONBodyWithResponse Merge-patch a resource type
 	//
@@ -23017,7 +23177,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/merge-patch+json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resource_types/{id} (the `PatchResourceType` operationId).
-	PatchResourceTypeWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id ID, params *PatchResourceTypeParams, body PatchResourceTypeApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchResourceTypeResponse, error)
+	PatchResourceTypeWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id ResourceTypeID, params *PatchResourceTypeParams, body PatchResourceTypeApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchResourceTypeResponse, error)
 
 	// UpdateResourceTypeWithBodyWithResponse Update a resource type
 	//
@@ -23027,7 +23187,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /resource_types/{id} (the `UpdateResourceType` operationId).
-	UpdateResourceTypeWithBodyWithResponse(ctx context.Context, id ID, params *UpdateResourceTypeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateResourceTypeResponse, error)
+	UpdateResourceTypeWithBodyWithResponse(ctx context.Context, id ResourceTypeID, params *UpdateResourceTypeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateResourceTypeResponse, error)
 
 	// UpdateResourceTypeWithResponse Update a resource type
 	//
@@ -23037,7 +23197,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /resource_types/{id} (the `UpdateResourceType` operationId).
-	UpdateResourceTypeWithResponse(ctx context.Context, id ID, params *UpdateResourceTypeParams, body UpdateResourceTypeJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateResourceTypeResponse, error)
+	UpdateResourceTypeWithResponse(ctx context.Context, id ResourceTypeID, params *UpdateResourceTypeParams, body UpdateResourceTypeJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateResourceTypeResponse, error)
 
 	// GetResourceTypeHistoryWithResponse Revisions that changed a resource type, newest first
 	//
@@ -23046,7 +23206,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /resource_types/{id}/history (the `GetResourceTypeHistory` operationId).
-	GetResourceTypeHistoryWithResponse(ctx context.Context, id ID, params *GetResourceTypeHistoryParams, reqEditors ...RequestEditorFn) (*GetResourceTypeHistoryResponse, error)
+	GetResourceTypeHistoryWithResponse(ctx context.Context, id ResourceTypeID, params *GetResourceTypeHistoryParams, reqEditors ...RequestEditorFn) (*GetResourceTypeHistoryResponse, error)
 
 	// ListResourcesWithResponse List resources of a type
 	//
@@ -23060,12 +23220,16 @@ type ClientWithResponsesInterface interface {
 
 	// CreateResourceWithBodyWithResponse Create a resource
 	//
+	// The document must match the schema of its type. 409 `conflict` if the id is in use.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /resources/{type} (the `CreateResource` operationId).
 	CreateResourceWithBodyWithResponse(ctx context.Context, pType ResourceTypePath, params *CreateResourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateResourceResponse, error)
 
 	// CreateResourceWithResponse Create a resource
+	//
+	// The document must match the schema of its type. 409 `conflict` if the id is in use.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -23080,14 +23244,16 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /resources/{type}/{id} (the `DeleteResource` operationId).
-	DeleteResourceWithResponse(ctx context.Context, pType ResourceTypePath, id ID, params *DeleteResourceParams, reqEditors ...RequestEditorFn) (*DeleteResourceResponse, error)
+	DeleteResourceWithResponse(ctx context.Context, pType ResourceTypePath, id ResourceID, params *DeleteResourceParams, reqEditors ...RequestEditorFn) (*DeleteResourceResponse, error)
 
 	// GetResourceWithResponse Get a resource
+	//
+	// The document, with the fields of its type in `spec`.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /resources/{type}/{id} (the `GetResource` operationId).
-	GetResourceWithResponse(ctx context.Context, pType ResourceTypePath, id ID, params *GetResourceParams, reqEditors ...RequestEditorFn) (*GetResourceResponse, error)
+	GetResourceWithResponse(ctx context.Context, pType ResourceTypePath, id ResourceID, params *GetResourceParams, reqEditors ...RequestEditorFn) (*GetResourceResponse, error)
 
 	// PatchResourceWithBodyWithResponse Merge-patch a resource
 	//
@@ -23096,7 +23262,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/{type}/{id} (the `PatchResource` operationId).
-	PatchResourceWithBodyWithResponse(ctx context.Context, pType ResourceTypePath, id ID, params *PatchResourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchResourceResponse, error)
+	PatchResourceWithBodyWithResponse(ctx context.Context, pType ResourceTypePath, id ResourceID, params *PatchResourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchResourceResponse, error)
 
 	// PatchResourceWithResponse Merge-patch a resource
 	//
@@ -23105,7 +23271,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/{type}/{id} (the `PatchResource` operationId).
-	PatchResourceWithResponse(ctx context.Context, pType ResourceTypePath, id ID, params *PatchResourceParams, body PatchResourceJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchResourceResponse, error)
+	PatchResourceWithResponse(ctx context.Context, pType ResourceTypePath, id ResourceID, params *PatchResourceParams, body PatchResourceJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchResourceResponse, error)
 
 	// PatchResourceWithApplicationMergePatchPlusJSONBodyWithResponse Merge-patch a resource
 	//
@@ -23114,7 +23280,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/merge-patch+json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /resources/{type}/{id} (the `PatchResource` operationId).
-	PatchResourceWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, pType ResourceTypePath, id ID, params *PatchResourceParams, body PatchResourceApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchResourceResponse, error)
+	PatchResourceWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, pType ResourceTypePath, id ResourceID, params *PatchResourceParams, body PatchResourceApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchResourceResponse, error)
 
 	// UpdateResourceWithBodyWithResponse Update a resource
 	//
@@ -23124,7 +23290,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /resources/{type}/{id} (the `UpdateResource` operationId).
-	UpdateResourceWithBodyWithResponse(ctx context.Context, pType ResourceTypePath, id ID, params *UpdateResourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateResourceResponse, error)
+	UpdateResourceWithBodyWithResponse(ctx context.Context, pType ResourceTypePath, id ResourceID, params *UpdateResourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateResourceResponse, error)
 
 	// UpdateResourceWithResponse Update a resource
 	//
@@ -23134,7 +23300,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /resources/{type}/{id} (the `UpdateResource` operationId).
-	UpdateResourceWithResponse(ctx context.Context, pType ResourceTypePath, id ID, params *UpdateResourceParams, body UpdateResourceJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateResourceResponse, error)
+	UpdateResourceWithResponse(ctx context.Context, pType ResourceTypePath, id ResourceID, params *UpdateResourceParams, body UpdateResourceJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateResourceResponse, error)
 
 	// GetResourceHistoryWithResponse Revisions that changed a resource, newest first
 	//
@@ -23143,7 +23309,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /resources/{type}/{id}/history (the `GetResourceHistory` operationId).
-	GetResourceHistoryWithResponse(ctx context.Context, pType ResourceTypePath, id ID, params *GetResourceHistoryParams, reqEditors ...RequestEditorFn) (*GetResourceHistoryResponse, error)
+	GetResourceHistoryWithResponse(ctx context.Context, pType ResourceTypePath, id ResourceID, params *GetResourceHistoryParams, reqEditors ...RequestEditorFn) (*GetResourceHistoryResponse, error)
 
 	// ListRevisionsWithResponse List or watch revisions
 	//
@@ -23241,12 +23407,16 @@ type ClientWithResponsesInterface interface {
 
 	// CreateRoleBindingWithBodyWithResponse Create a role binding
 	//
+	// 409 `conflict` if the id is in use.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /rolebindings (the `CreateRoleBinding` operationId).
 	CreateRoleBindingWithBodyWithResponse(ctx context.Context, params *CreateRoleBindingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateRoleBindingResponse, error)
 
 	// CreateRoleBindingWithResponse Create a role binding
+	//
+	// 409 `conflict` if the id is in use.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -23261,14 +23431,16 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /rolebindings/{id} (the `DeleteRoleBinding` operationId).
-	DeleteRoleBindingWithResponse(ctx context.Context, id ID, params *DeleteRoleBindingParams, reqEditors ...RequestEditorFn) (*DeleteRoleBindingResponse, error)
+	DeleteRoleBindingWithResponse(ctx context.Context, id RoleBindingID, params *DeleteRoleBindingParams, reqEditors ...RequestEditorFn) (*DeleteRoleBindingResponse, error)
 
 	// GetRoleBindingWithResponse Get a role binding
+	//
+	// The document, with its ETag.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /rolebindings/{id} (the `GetRoleBinding` operationId).
-	GetRoleBindingWithResponse(ctx context.Context, id ID, params *GetRoleBindingParams, reqEditors ...RequestEditorFn) (*GetRoleBindingResponse, error)
+	GetRoleBindingWithResponse(ctx context.Context, id RoleBindingID, params *GetRoleBindingParams, reqEditors ...RequestEditorFn) (*GetRoleBindingResponse, error)
 
 	// PatchRoleBindingWithBodyWithResponse Merge-patch a role binding
 	//
@@ -23277,7 +23449,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /rolebindings/{id} (the `PatchRoleBinding` operationId).
-	PatchRoleBindingWithBodyWithResponse(ctx context.Context, id ID, params *PatchRoleBindingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchRoleBindingResponse, error)
+	PatchRoleBindingWithBodyWithResponse(ctx context.Context, id RoleBindingID, params *PatchRoleBindingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchRoleBindingResponse, error)
 
 	// PatchRoleBindingWithResponse Merge-patch a role binding
 	//
@@ -23286,7 +23458,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /rolebindings/{id} (the `PatchRoleBinding` operationId).
-	PatchRoleBindingWithResponse(ctx context.Context, id ID, params *PatchRoleBindingParams, body PatchRoleBindingJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchRoleBindingResponse, error)
+	PatchRoleBindingWithResponse(ctx context.Context, id RoleBindingID, params *PatchRoleBindingParams, body PatchRoleBindingJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchRoleBindingResponse, error)
 
 	// PatchRoleBindingWithApplicationMergePatchPlusJSONBodyWithResponse Merge-patch a role binding
 	//
@@ -23295,7 +23467,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/merge-patch+json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /rolebindings/{id} (the `PatchRoleBinding` operationId).
-	PatchRoleBindingWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id ID, params *PatchRoleBindingParams, body PatchRoleBindingApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchRoleBindingResponse, error)
+	PatchRoleBindingWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id RoleBindingID, params *PatchRoleBindingParams, body PatchRoleBindingApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchRoleBindingResponse, error)
 
 	// UpdateRoleBindingWithBodyWithResponse Update a role binding
 	//
@@ -23305,7 +23477,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /rolebindings/{id} (the `UpdateRoleBinding` operationId).
-	UpdateRoleBindingWithBodyWithResponse(ctx context.Context, id ID, params *UpdateRoleBindingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateRoleBindingResponse, error)
+	UpdateRoleBindingWithBodyWithResponse(ctx context.Context, id RoleBindingID, params *UpdateRoleBindingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateRoleBindingResponse, error)
 
 	// UpdateRoleBindingWithResponse Update a role binding
 	//
@@ -23315,7 +23487,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /rolebindings/{id} (the `UpdateRoleBinding` operationId).
-	UpdateRoleBindingWithResponse(ctx context.Context, id ID, params *UpdateRoleBindingParams, body UpdateRoleBindingJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateRoleBindingResponse, error)
+	UpdateRoleBindingWithResponse(ctx context.Context, id RoleBindingID, params *UpdateRoleBindingParams, body UpdateRoleBindingJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateRoleBindingResponse, error)
 
 	// GetRoleBindingHistoryWithResponse Revisions that changed a role binding, newest first
 	//
@@ -23324,7 +23496,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /rolebindings/{id}/history (the `GetRoleBindingHistory` operationId).
-	GetRoleBindingHistoryWithResponse(ctx context.Context, id ID, params *GetRoleBindingHistoryParams, reqEditors ...RequestEditorFn) (*GetRoleBindingHistoryResponse, error)
+	GetRoleBindingHistoryWithResponse(ctx context.Context, id RoleBindingID, params *GetRoleBindingHistoryParams, reqEditors ...RequestEditorFn) (*GetRoleBindingHistoryResponse, error)
 
 	// ListRolloutsWithResponse List rollouts
 	//
@@ -23369,7 +23541,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /rollouts/{id} (the `DeleteRollout` operationId).
-	DeleteRolloutWithResponse(ctx context.Context, id ID, params *DeleteRolloutParams, reqEditors ...RequestEditorFn) (*DeleteRolloutResponse, error)
+	DeleteRolloutWithResponse(ctx context.Context, id RolloutID, params *DeleteRolloutParams, reqEditors ...RequestEditorFn) (*DeleteRolloutResponse, error)
 
 	// GetRolloutWithResponse Get a rollout
 	//
@@ -23378,7 +23550,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /rollouts/{id} (the `GetRollout` operationId).
-	GetRolloutWithResponse(ctx context.Context, id ID, params *GetRolloutParams, reqEditors ...RequestEditorFn) (*GetRolloutResponse, error)
+	GetRolloutWithResponse(ctx context.Context, id RolloutID, params *GetRolloutParams, reqEditors ...RequestEditorFn) (*GetRolloutResponse, error)
 
 	// ChangeRolloutWithResponse Start, approve, pause, resume, skip, roll back, abort or complete
 	//
@@ -23392,7 +23564,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /rollouts/{id}/{action} (the `ChangeRollout` operationId).
-	ChangeRolloutWithResponse(ctx context.Context, id ID, action ActionPath, params *ChangeRolloutParams, reqEditors ...RequestEditorFn) (*ChangeRolloutResponse, error)
+	ChangeRolloutWithResponse(ctx context.Context, id RolloutID, action ActionPath, params *ChangeRolloutParams, reqEditors ...RequestEditorFn) (*ChangeRolloutResponse, error)
 
 	// SearchWithResponse Find clusters, definitions and revisions by a text
 	//
@@ -23459,12 +23631,16 @@ type ClientWithResponsesInterface interface {
 
 	// CreateStrategyWithBodyWithResponse Create a strategy
 	//
+	// 409 `conflict` if the id is in use.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /strategies (the `CreateStrategy` operationId).
 	CreateStrategyWithBodyWithResponse(ctx context.Context, params *CreateStrategyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateStrategyResponse, error)
 
 	// CreateStrategyWithResponse Create a strategy
+	//
+	// 409 `conflict` if the id is in use.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -23478,14 +23654,16 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /strategies/{id} (the `DeleteStrategy` operationId).
-	DeleteStrategyWithResponse(ctx context.Context, id ID, params *DeleteStrategyParams, reqEditors ...RequestEditorFn) (*DeleteStrategyResponse, error)
+	DeleteStrategyWithResponse(ctx context.Context, id StrategyID, params *DeleteStrategyParams, reqEditors ...RequestEditorFn) (*DeleteStrategyResponse, error)
 
 	// GetStrategyWithResponse Get a strategy
+	//
+	// The document, with its ETag.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /strategies/{id} (the `GetStrategy` operationId).
-	GetStrategyWithResponse(ctx context.Context, id ID, params *GetStrategyParams, reqEditors ...RequestEditorFn) (*GetStrategyResponse, error)
+	GetStrategyWithResponse(ctx context.Context, id StrategyID, params *GetStrategyParams, reqEditors ...RequestEditorFn) (*GetStrategyResponse, error)
 
 	// UpdateStrategyWithBodyWithResponse Update a strategy
 	//
@@ -23494,7 +23672,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /strategies/{id} (the `UpdateStrategy` operationId).
-	UpdateStrategyWithBodyWithResponse(ctx context.Context, id ID, params *UpdateStrategyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateStrategyResponse, error)
+	UpdateStrategyWithBodyWithResponse(ctx context.Context, id StrategyID, params *UpdateStrategyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateStrategyResponse, error)
 
 	// UpdateStrategyWithResponse Update a strategy
 	//
@@ -23503,7 +23681,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /strategies/{id} (the `UpdateStrategy` operationId).
-	UpdateStrategyWithResponse(ctx context.Context, id ID, params *UpdateStrategyParams, body UpdateStrategyJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateStrategyResponse, error)
+	UpdateStrategyWithResponse(ctx context.Context, id StrategyID, params *UpdateStrategyParams, body UpdateStrategyJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateStrategyResponse, error)
 
 	// ListTokensWithResponse List tokens
 	//
@@ -23545,7 +23723,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /tokens/{id} (the `RevokeToken` operationId).
-	RevokeTokenWithResponse(ctx context.Context, id ID, params *RevokeTokenParams, reqEditors ...RequestEditorFn) (*RevokeTokenResponse, error)
+	RevokeTokenWithResponse(ctx context.Context, id TokenID, params *RevokeTokenParams, reqEditors ...RequestEditorFn) (*RevokeTokenResponse, error)
 
 	// GetTokenWithResponse Get a token
 	//
@@ -23554,7 +23732,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /tokens/{id} (the `GetToken` operationId).
-	GetTokenWithResponse(ctx context.Context, id ID, params *GetTokenParams, reqEditors ...RequestEditorFn) (*GetTokenResponse, error)
+	GetTokenWithResponse(ctx context.Context, id TokenID, params *GetTokenParams, reqEditors ...RequestEditorFn) (*GetTokenResponse, error)
 
 	// RotateTokenWithBodyWithResponse Give a token a new secret
 	//
@@ -23564,7 +23742,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /tokens/{id}/rotate (the `RotateToken` operationId).
-	RotateTokenWithBodyWithResponse(ctx context.Context, id ID, params *RotateTokenParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RotateTokenResponse, error)
+	RotateTokenWithBodyWithResponse(ctx context.Context, id TokenID, params *RotateTokenParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RotateTokenResponse, error)
 
 	// RotateTokenWithResponse Give a token a new secret
 	//
@@ -23574,9 +23752,11 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /tokens/{id}/rotate (the `RotateToken` operationId).
-	RotateTokenWithResponse(ctx context.Context, id ID, params *RotateTokenParams, body RotateTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*RotateTokenResponse, error)
+	RotateTokenWithResponse(ctx context.Context, id TokenID, params *RotateTokenParams, body RotateTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*RotateTokenResponse, error)
 
 	// GetVersionWithResponse Version of the server
+	//
+	// The version of the server, and the Go release that built it.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -23621,7 +23801,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /webhooks/{id} (the `DeleteWebhook` operationId).
-	DeleteWebhookWithResponse(ctx context.Context, id ID, params *DeleteWebhookParams, reqEditors ...RequestEditorFn) (*DeleteWebhookResponse, error)
+	DeleteWebhookWithResponse(ctx context.Context, id WebhookID, params *DeleteWebhookParams, reqEditors ...RequestEditorFn) (*DeleteWebhookResponse, error)
 
 	// GetWebhookWithResponse Get a webhook
 	//
@@ -23630,7 +23810,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /webhooks/{id} (the `GetWebhook` operationId).
-	GetWebhookWithResponse(ctx context.Context, id ID, params *GetWebhookParams, reqEditors ...RequestEditorFn) (*GetWebhookResponse, error)
+	GetWebhookWithResponse(ctx context.Context, id WebhookID, params *GetWebhookParams, reqEditors ...RequestEditorFn) (*GetWebhookResponse, error)
 
 	// PatchWebhookWithBodyWithResponse Change a webhook
 	//
@@ -23639,7 +23819,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /webhooks/{id} (the `PatchWebhook` operationId).
-	PatchWebhookWithBodyWithResponse(ctx context.Context, id ID, params *PatchWebhookParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchWebhookResponse, error)
+	PatchWebhookWithBodyWithResponse(ctx context.Context, id WebhookID, params *PatchWebhookParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchWebhookResponse, error)
 
 	// PatchWebhookWithResponse Change a webhook
 	//
@@ -23648,7 +23828,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /webhooks/{id} (the `PatchWebhook` operationId).
-	PatchWebhookWithResponse(ctx context.Context, id ID, params *PatchWebhookParams, body PatchWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchWebhookResponse, error)
+	PatchWebhookWithResponse(ctx context.Context, id WebhookID, params *PatchWebhookParams, body PatchWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchWebhookResponse, error)
 
 	// PatchWebhookWithApplicationMergePatchPlusJSONBodyWithResponse Change a webhook
 	//
@@ -23657,7 +23837,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/merge-patch+json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /webhooks/{id} (the `PatchWebhook` operationId).
-	PatchWebhookWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id ID, params *PatchWebhookParams, body PatchWebhookApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchWebhookResponse, error)
+	PatchWebhookWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id WebhookID, params *PatchWebhookParams, body PatchWebhookApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchWebhookResponse, error)
 
 	// UpdateWebhookWithBodyWithResponse Update a webhook
 	//
@@ -23666,7 +23846,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /webhooks/{id} (the `UpdateWebhook` operationId).
-	UpdateWebhookWithBodyWithResponse(ctx context.Context, id ID, params *UpdateWebhookParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateWebhookResponse, error)
+	UpdateWebhookWithBodyWithResponse(ctx context.Context, id WebhookID, params *UpdateWebhookParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateWebhookResponse, error)
 
 	// UpdateWebhookWithResponse Update a webhook
 	//
@@ -23675,7 +23855,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /webhooks/{id} (the `UpdateWebhook` operationId).
-	UpdateWebhookWithResponse(ctx context.Context, id ID, params *UpdateWebhookParams, body UpdateWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateWebhookResponse, error)
+	UpdateWebhookWithResponse(ctx context.Context, id WebhookID, params *UpdateWebhookParams, body UpdateWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateWebhookResponse, error)
 
 	// GetWebhookHistoryWithResponse Revisions that changed a webhook, newest first
 	//
@@ -23684,7 +23864,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /webhooks/{id}/history (the `GetWebhookHistory` operationId).
-	GetWebhookHistoryWithResponse(ctx context.Context, id ID, params *GetWebhookHistoryParams, reqEditors ...RequestEditorFn) (*GetWebhookHistoryResponse, error)
+	GetWebhookHistoryWithResponse(ctx context.Context, id WebhookID, params *GetWebhookHistoryParams, reqEditors ...RequestEditorFn) (*GetWebhookHistoryResponse, error)
 
 	// ReplayWebhookWithResponse Replay events of a webhook
 	//
@@ -23693,7 +23873,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /webhooks/{id}/replay (the `ReplayWebhook` operationId).
-	ReplayWebhookWithResponse(ctx context.Context, id ID, params *ReplayWebhookParams, reqEditors ...RequestEditorFn) (*ReplayWebhookResponse, error)
+	ReplayWebhookWithResponse(ctx context.Context, id WebhookID, params *ReplayWebhookParams, reqEditors ...RequestEditorFn) (*ReplayWebhookResponse, error)
 
 	// RotateWebhookWithResponse Rotate the signing secret of a webhook
 	//
@@ -23702,7 +23882,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /webhooks/{id}/rotate (the `RotateWebhook` operationId).
-	RotateWebhookWithResponse(ctx context.Context, id ID, params *RotateWebhookParams, reqEditors ...RequestEditorFn) (*RotateWebhookResponse, error)
+	RotateWebhookWithResponse(ctx context.Context, id WebhookID, params *RotateWebhookParams, reqEditors ...RequestEditorFn) (*RotateWebhookResponse, error)
 
 	// GetWebhookSecretWithResponse Get the signing secret of a webhook
 	//
@@ -23711,7 +23891,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /webhooks/{id}/secret (the `GetWebhookSecret` operationId).
-	GetWebhookSecretWithResponse(ctx context.Context, id ID, params *GetWebhookSecretParams, reqEditors ...RequestEditorFn) (*GetWebhookSecretResponse, error)
+	GetWebhookSecretWithResponse(ctx context.Context, id WebhookID, params *GetWebhookSecretParams, reqEditors ...RequestEditorFn) (*GetWebhookSecretResponse, error)
 
 	// TestWebhookWithResponse Send a test event
 	//
@@ -23720,7 +23900,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /webhooks/{id}/test (the `TestWebhook` operationId).
-	TestWebhookWithResponse(ctx context.Context, id ID, params *TestWebhookParams, reqEditors ...RequestEditorFn) (*TestWebhookResponse, error)
+	TestWebhookWithResponse(ctx context.Context, id WebhookID, params *TestWebhookParams, reqEditors ...RequestEditorFn) (*TestWebhookResponse, error)
 
 	// WhoAmIWithResponse Identity of the caller
 	//
@@ -28545,7 +28725,7 @@ func (c *ClientWithResponses) EndSessionsWithResponse(ctx context.Context, param
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /access/{id} (the `DeleteAccess` operationId).
-func (c *ClientWithResponses) DeleteAccessWithResponse(ctx context.Context, id ID, params *DeleteAccessParams, reqEditors ...RequestEditorFn) (*DeleteAccessResponse, error) {
+func (c *ClientWithResponses) DeleteAccessWithResponse(ctx context.Context, id AccessID, params *DeleteAccessParams, reqEditors ...RequestEditorFn) (*DeleteAccessResponse, error) {
 	rsp, err := c.DeleteAccess(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -28555,10 +28735,12 @@ func (c *ClientWithResponses) DeleteAccessWithResponse(ctx context.Context, id I
 
 // GetAccessWithResponse Get an access document
 //
+// The document. Its rights hold for the identities in `subjects`.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /access/{id} (the `GetAccess` operationId).
-func (c *ClientWithResponses) GetAccessWithResponse(ctx context.Context, id ID, params *GetAccessParams, reqEditors ...RequestEditorFn) (*GetAccessResponse, error) {
+func (c *ClientWithResponses) GetAccessWithResponse(ctx context.Context, id AccessID, params *GetAccessParams, reqEditors ...RequestEditorFn) (*GetAccessResponse, error) {
 	rsp, err := c.GetAccess(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -28573,7 +28755,7 @@ func (c *ClientWithResponses) GetAccessWithResponse(ctx context.Context, id ID, 
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /access/{id} (the `PatchAccess` operationId).
-func (c *ClientWithResponses) PatchAccessWithBodyWithResponse(ctx context.Context, id ID, params *PatchAccessParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchAccessResponse, error) {
+func (c *ClientWithResponses) PatchAccessWithBodyWithResponse(ctx context.Context, id AccessID, params *PatchAccessParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchAccessResponse, error) {
 	rsp, err := c.PatchAccessWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -28588,7 +28770,7 @@ func (c *ClientWithResponses) PatchAccessWithBodyWithResponse(ctx context.Contex
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /access/{id} (the `PatchAccess` operationId).
-func (c *ClientWithResponses) PatchAccessWithResponse(ctx context.Context, id ID, params *PatchAccessParams, body PatchAccessJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchAccessResponse, error) {
+func (c *ClientWithResponses) PatchAccessWithResponse(ctx context.Context, id AccessID, params *PatchAccessParams, body PatchAccessJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchAccessResponse, error) {
 	rsp, err := c.PatchAccess(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -28603,7 +28785,7 @@ func (c *ClientWithResponses) PatchAccessWithResponse(ctx context.Context, id ID
 // Takes a body of the `application/merge-patch+json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /access/{id} (the `PatchAccess` operationId).
-func (c *ClientWithResponses) PatchAccessWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id ID, params *PatchAccessParams, body PatchAccessApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchAccessResponse, error) {
+func (c *ClientWithResponses) PatchAccessWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id AccessID, params *PatchAccessParams, body PatchAccessApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchAccessResponse, error) {
 	rsp, err := c.PatchAccessWithApplicationMergePatchPlusJSONBody(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -28856,6 +29038,8 @@ func (c *ClientWithResponses) ListClustersWithResponse(ctx context.Context, para
 
 // CreateClusterWithBodyWithResponse Create a cluster
 //
+// 409 `conflict` if the id or the DNS name is in use.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /clusters (the `CreateCluster` operationId).
@@ -28868,6 +29052,8 @@ func (c *ClientWithResponses) CreateClusterWithBodyWithResponse(ctx context.Cont
 }
 
 // CreateClusterWithResponse Create a cluster
+//
+// 409 `conflict` if the id or the DNS name is in use.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -28890,7 +29076,7 @@ func (c *ClientWithResponses) CreateClusterWithResponse(ctx context.Context, par
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /clusters/{id} (the `DeleteCluster` operationId).
-func (c *ClientWithResponses) DeleteClusterWithResponse(ctx context.Context, id ID, params *DeleteClusterParams, reqEditors ...RequestEditorFn) (*DeleteClusterResponse, error) {
+func (c *ClientWithResponses) DeleteClusterWithResponse(ctx context.Context, id ClusterID, params *DeleteClusterParams, reqEditors ...RequestEditorFn) (*DeleteClusterResponse, error) {
 	rsp, err := c.DeleteCluster(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -28900,10 +29086,12 @@ func (c *ClientWithResponses) DeleteClusterWithResponse(ctx context.Context, id 
 
 // GetClusterWithResponse Get a cluster
 //
+// The document as it was set. `view=effective` is the cluster with the settings of its layers.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /clusters/{id} (the `GetCluster` operationId).
-func (c *ClientWithResponses) GetClusterWithResponse(ctx context.Context, id ID, params *GetClusterParams, reqEditors ...RequestEditorFn) (*GetClusterResponse, error) {
+func (c *ClientWithResponses) GetClusterWithResponse(ctx context.Context, id ClusterID, params *GetClusterParams, reqEditors ...RequestEditorFn) (*GetClusterResponse, error) {
 	rsp, err := c.GetCluster(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -28918,7 +29106,7 @@ func (c *ClientWithResponses) GetClusterWithResponse(ctx context.Context, id ID,
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /clusters/{id} (the `PatchCluster` operationId).
-func (c *ClientWithResponses) PatchClusterWithBodyWithResponse(ctx context.Context, id ID, params *PatchClusterParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchClusterResponse, error) {
+func (c *ClientWithResponses) PatchClusterWithBodyWithResponse(ctx context.Context, id ClusterID, params *PatchClusterParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchClusterResponse, error) {
 	rsp, err := c.PatchClusterWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -28933,7 +29121,7 @@ func (c *ClientWithResponses) PatchClusterWithBodyWithResponse(ctx context.Conte
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /clusters/{id} (the `PatchCluster` operationId).
-func (c *ClientWithResponses) PatchClusterWithResponse(ctx context.Context, id ID, params *PatchClusterParams, body PatchClusterJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchClusterResponse, error) {
+func (c *ClientWithResponses) PatchClusterWithResponse(ctx context.Context, id ClusterID, params *PatchClusterParams, body PatchClusterJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchClusterResponse, error) {
 	rsp, err := c.PatchCluster(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -28948,7 +29136,7 @@ func (c *ClientWithResponses) PatchClusterWithResponse(ctx context.Context, id I
 // Takes a body of the `application/merge-patch+json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /clusters/{id} (the `PatchCluster` operationId).
-func (c *ClientWithResponses) PatchClusterWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id ID, params *PatchClusterParams, body PatchClusterApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchClusterResponse, error) {
+func (c *ClientWithResponses) PatchClusterWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id ClusterID, params *PatchClusterParams, body PatchClusterApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchClusterResponse, error) {
 	rsp, err := c.PatchClusterWithApplicationMergePatchPlusJSONBody(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -28965,7 +29153,7 @@ func (c *ClientWithResponses) PatchClusterWithApplicationMergePatchPlusJSONBodyW
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /clusters/{id} (the `UpdateCluster` operationId).
-func (c *ClientWithResponses) UpdateClusterWithBodyWithResponse(ctx context.Context, id ID, params *UpdateClusterParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateClusterResponse, error) {
+func (c *ClientWithResponses) UpdateClusterWithBodyWithResponse(ctx context.Context, id ClusterID, params *UpdateClusterParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateClusterResponse, error) {
 	rsp, err := c.UpdateClusterWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -28982,7 +29170,7 @@ func (c *ClientWithResponses) UpdateClusterWithBodyWithResponse(ctx context.Cont
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /clusters/{id} (the `UpdateCluster` operationId).
-func (c *ClientWithResponses) UpdateClusterWithResponse(ctx context.Context, id ID, params *UpdateClusterParams, body UpdateClusterJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateClusterResponse, error) {
+func (c *ClientWithResponses) UpdateClusterWithResponse(ctx context.Context, id ClusterID, params *UpdateClusterParams, body UpdateClusterJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateClusterResponse, error) {
 	rsp, err := c.UpdateCluster(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -28998,7 +29186,7 @@ func (c *ClientWithResponses) UpdateClusterWithResponse(ctx context.Context, id 
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /clusters/{id}/explain (the `ExplainCluster` operationId).
-func (c *ClientWithResponses) ExplainClusterWithResponse(ctx context.Context, id ID, params *ExplainClusterParams, reqEditors ...RequestEditorFn) (*ExplainClusterResponse, error) {
+func (c *ClientWithResponses) ExplainClusterWithResponse(ctx context.Context, id ClusterID, params *ExplainClusterParams, reqEditors ...RequestEditorFn) (*ExplainClusterResponse, error) {
 	rsp, err := c.ExplainCluster(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29014,7 +29202,7 @@ func (c *ClientWithResponses) ExplainClusterWithResponse(ctx context.Context, id
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /clusters/{id}/explain/{list}/{input_id} (the `ExplainInput` operationId).
-func (c *ClientWithResponses) ExplainInputWithResponse(ctx context.Context, id ID, list ListPath, inputID InputPath, params *ExplainInputParams, reqEditors ...RequestEditorFn) (*ExplainInputResponse, error) {
+func (c *ClientWithResponses) ExplainInputWithResponse(ctx context.Context, id ClusterID, list ListPath, inputID InputPath, params *ExplainInputParams, reqEditors ...RequestEditorFn) (*ExplainInputResponse, error) {
 	rsp, err := c.ExplainInput(ctx, id, list, inputID, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29032,7 +29220,7 @@ func (c *ClientWithResponses) ExplainInputWithResponse(ctx context.Context, id I
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /clusters/{id}/history (the `GetClusterHistory` operationId).
-func (c *ClientWithResponses) GetClusterHistoryWithResponse(ctx context.Context, id ID, params *GetClusterHistoryParams, reqEditors ...RequestEditorFn) (*GetClusterHistoryResponse, error) {
+func (c *ClientWithResponses) GetClusterHistoryWithResponse(ctx context.Context, id ClusterID, params *GetClusterHistoryParams, reqEditors ...RequestEditorFn) (*GetClusterHistoryResponse, error) {
 	rsp, err := c.GetClusterHistory(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29047,7 +29235,7 @@ func (c *ClientWithResponses) GetClusterHistoryWithResponse(ctx context.Context,
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /clusters/{id}/namespaces/{namespace_id} (the `UnassignNamespace` operationId).
-func (c *ClientWithResponses) UnassignNamespaceWithResponse(ctx context.Context, id ID, namespaceID NamespacePath, params *UnassignNamespaceParams, reqEditors ...RequestEditorFn) (*UnassignNamespaceResponse, error) {
+func (c *ClientWithResponses) UnassignNamespaceWithResponse(ctx context.Context, id ClusterID, namespaceID NamespacePath, params *UnassignNamespaceParams, reqEditors ...RequestEditorFn) (*UnassignNamespaceResponse, error) {
 	rsp, err := c.UnassignNamespace(ctx, id, namespaceID, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29062,7 +29250,7 @@ func (c *ClientWithResponses) UnassignNamespaceWithResponse(ctx context.Context,
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /clusters/{id}/namespaces/{namespace_id} (the `AssignNamespace` operationId).
-func (c *ClientWithResponses) AssignNamespaceWithResponse(ctx context.Context, id ID, namespaceID NamespacePath, params *AssignNamespaceParams, reqEditors ...RequestEditorFn) (*AssignNamespaceResponse, error) {
+func (c *ClientWithResponses) AssignNamespaceWithResponse(ctx context.Context, id ClusterID, namespaceID NamespacePath, params *AssignNamespaceParams, reqEditors ...RequestEditorFn) (*AssignNamespaceResponse, error) {
 	rsp, err := c.AssignNamespace(ctx, id, namespaceID, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29077,7 +29265,7 @@ func (c *ClientWithResponses) AssignNamespaceWithResponse(ctx context.Context, i
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /clusters/{id}/patches/{component_id} (the `RelinquishPatches` operationId).
-func (c *ClientWithResponses) RelinquishPatchesWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *RelinquishPatchesParams, reqEditors ...RequestEditorFn) (*RelinquishPatchesResponse, error) {
+func (c *ClientWithResponses) RelinquishPatchesWithResponse(ctx context.Context, id ClusterID, componentID PlatformComponentPath, params *RelinquishPatchesParams, reqEditors ...RequestEditorFn) (*RelinquishPatchesResponse, error) {
 	rsp, err := c.RelinquishPatches(ctx, id, componentID, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29087,10 +29275,12 @@ func (c *ClientWithResponses) RelinquishPatchesWithResponse(ctx context.Context,
 
 // GetPatchesWithResponse Patches of a component on a cluster, and their owners
 //
+// The values that the document of the cluster sets, and the paths that each field manager owns.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /clusters/{id}/patches/{component_id} (the `GetPatches` operationId).
-func (c *ClientWithResponses) GetPatchesWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *GetPatchesParams, reqEditors ...RequestEditorFn) (*GetPatchesResponse, error) {
+func (c *ClientWithResponses) GetPatchesWithResponse(ctx context.Context, id ClusterID, componentID PlatformComponentPath, params *GetPatchesParams, reqEditors ...RequestEditorFn) (*GetPatchesResponse, error) {
 	rsp, err := c.GetPatches(ctx, id, componentID, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29106,7 +29296,7 @@ func (c *ClientWithResponses) GetPatchesWithResponse(ctx context.Context, id ID,
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /clusters/{id}/patches/{component_id} (the `PatchPatches` operationId).
-func (c *ClientWithResponses) PatchPatchesWithBodyWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *PatchPatchesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchPatchesResponse, error) {
+func (c *ClientWithResponses) PatchPatchesWithBodyWithResponse(ctx context.Context, id ClusterID, componentID PlatformComponentPath, params *PatchPatchesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchPatchesResponse, error) {
 	rsp, err := c.PatchPatchesWithBody(ctx, id, componentID, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29122,7 +29312,7 @@ func (c *ClientWithResponses) PatchPatchesWithBodyWithResponse(ctx context.Conte
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /clusters/{id}/patches/{component_id} (the `PatchPatches` operationId).
-func (c *ClientWithResponses) PatchPatchesWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *PatchPatchesParams, body PatchPatchesJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchPatchesResponse, error) {
+func (c *ClientWithResponses) PatchPatchesWithResponse(ctx context.Context, id ClusterID, componentID PlatformComponentPath, params *PatchPatchesParams, body PatchPatchesJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchPatchesResponse, error) {
 	rsp, err := c.PatchPatches(ctx, id, componentID, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29138,7 +29328,7 @@ func (c *ClientWithResponses) PatchPatchesWithResponse(ctx context.Context, id I
 // Takes a body of the `application/merge-patch+json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /clusters/{id}/patches/{component_id} (the `PatchPatches` operationId).
-func (c *ClientWithResponses) PatchPatchesWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *PatchPatchesParams, body PatchPatchesApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchPatchesResponse, error) {
+func (c *ClientWithResponses) PatchPatchesWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id ClusterID, componentID PlatformComponentPath, params *PatchPatchesParams, body PatchPatchesApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchPatchesResponse, error) {
 	rsp, err := c.PatchPatchesWithApplicationMergePatchPlusJSONBody(ctx, id, componentID, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29154,7 +29344,7 @@ func (c *ClientWithResponses) PatchPatchesWithApplicationMergePatchPlusJSONBodyW
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /clusters/{id}/patches/{component_id} (the `ApplyPatches` operationId).
-func (c *ClientWithResponses) ApplyPatchesWithBodyWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *ApplyPatchesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ApplyPatchesResponse, error) {
+func (c *ClientWithResponses) ApplyPatchesWithBodyWithResponse(ctx context.Context, id ClusterID, componentID PlatformComponentPath, params *ApplyPatchesParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ApplyPatchesResponse, error) {
 	rsp, err := c.ApplyPatchesWithBody(ctx, id, componentID, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29170,7 +29360,7 @@ func (c *ClientWithResponses) ApplyPatchesWithBodyWithResponse(ctx context.Conte
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /clusters/{id}/patches/{component_id} (the `ApplyPatches` operationId).
-func (c *ClientWithResponses) ApplyPatchesWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *ApplyPatchesParams, body ApplyPatchesJSONRequestBody, reqEditors ...RequestEditorFn) (*ApplyPatchesResponse, error) {
+func (c *ClientWithResponses) ApplyPatchesWithResponse(ctx context.Context, id ClusterID, componentID PlatformComponentPath, params *ApplyPatchesParams, body ApplyPatchesJSONRequestBody, reqEditors ...RequestEditorFn) (*ApplyPatchesResponse, error) {
 	rsp, err := c.ApplyPatches(ctx, id, componentID, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29185,7 +29375,7 @@ func (c *ClientWithResponses) ApplyPatchesWithResponse(ctx context.Context, id I
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /clusters/{id}/platform_components/{component_id} (the `UnassignPlatformComponent` operationId).
-func (c *ClientWithResponses) UnassignPlatformComponentWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *UnassignPlatformComponentParams, reqEditors ...RequestEditorFn) (*UnassignPlatformComponentResponse, error) {
+func (c *ClientWithResponses) UnassignPlatformComponentWithResponse(ctx context.Context, id ClusterID, componentID PlatformComponentPath, params *UnassignPlatformComponentParams, reqEditors ...RequestEditorFn) (*UnassignPlatformComponentResponse, error) {
 	rsp, err := c.UnassignPlatformComponent(ctx, id, componentID, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29201,7 +29391,7 @@ func (c *ClientWithResponses) UnassignPlatformComponentWithResponse(ctx context.
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /clusters/{id}/platform_components/{component_id} (the `AssignPlatformComponent` operationId).
-func (c *ClientWithResponses) AssignPlatformComponentWithBodyWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *AssignPlatformComponentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AssignPlatformComponentResponse, error) {
+func (c *ClientWithResponses) AssignPlatformComponentWithBodyWithResponse(ctx context.Context, id ClusterID, componentID PlatformComponentPath, params *AssignPlatformComponentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AssignPlatformComponentResponse, error) {
 	rsp, err := c.AssignPlatformComponentWithBody(ctx, id, componentID, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29217,7 +29407,7 @@ func (c *ClientWithResponses) AssignPlatformComponentWithBodyWithResponse(ctx co
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /clusters/{id}/platform_components/{component_id} (the `AssignPlatformComponent` operationId).
-func (c *ClientWithResponses) AssignPlatformComponentWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *AssignPlatformComponentParams, body AssignPlatformComponentJSONRequestBody, reqEditors ...RequestEditorFn) (*AssignPlatformComponentResponse, error) {
+func (c *ClientWithResponses) AssignPlatformComponentWithResponse(ctx context.Context, id ClusterID, componentID PlatformComponentPath, params *AssignPlatformComponentParams, body AssignPlatformComponentJSONRequestBody, reqEditors ...RequestEditorFn) (*AssignPlatformComponentResponse, error) {
 	rsp, err := c.AssignPlatformComponent(ctx, id, componentID, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29232,7 +29422,7 @@ func (c *ClientWithResponses) AssignPlatformComponentWithResponse(ctx context.Co
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /clusters/{id}/resources/{type}/{resource_id} (the `UnassignResource` operationId).
-func (c *ClientWithResponses) UnassignResourceWithResponse(ctx context.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params *UnassignResourceParams, reqEditors ...RequestEditorFn) (*UnassignResourceResponse, error) {
+func (c *ClientWithResponses) UnassignResourceWithResponse(ctx context.Context, id ClusterID, pType ResourceTypePath, resourceID ResourcePath, params *UnassignResourceParams, reqEditors ...RequestEditorFn) (*UnassignResourceResponse, error) {
 	rsp, err := c.UnassignResource(ctx, id, pType, resourceID, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29248,7 +29438,7 @@ func (c *ClientWithResponses) UnassignResourceWithResponse(ctx context.Context, 
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /clusters/{id}/resources/{type}/{resource_id} (the `AssignResource` operationId).
-func (c *ClientWithResponses) AssignResourceWithBodyWithResponse(ctx context.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params *AssignResourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AssignResourceResponse, error) {
+func (c *ClientWithResponses) AssignResourceWithBodyWithResponse(ctx context.Context, id ClusterID, pType ResourceTypePath, resourceID ResourcePath, params *AssignResourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AssignResourceResponse, error) {
 	rsp, err := c.AssignResourceWithBody(ctx, id, pType, resourceID, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29264,7 +29454,7 @@ func (c *ClientWithResponses) AssignResourceWithBodyWithResponse(ctx context.Con
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /clusters/{id}/resources/{type}/{resource_id} (the `AssignResource` operationId).
-func (c *ClientWithResponses) AssignResourceWithResponse(ctx context.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params *AssignResourceParams, body AssignResourceJSONRequestBody, reqEditors ...RequestEditorFn) (*AssignResourceResponse, error) {
+func (c *ClientWithResponses) AssignResourceWithResponse(ctx context.Context, id ClusterID, pType ResourceTypePath, resourceID ResourcePath, params *AssignResourceParams, body AssignResourceJSONRequestBody, reqEditors ...RequestEditorFn) (*AssignResourceResponse, error) {
 	rsp, err := c.AssignResource(ctx, id, pType, resourceID, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29279,7 +29469,7 @@ func (c *ClientWithResponses) AssignResourceWithResponse(ctx context.Context, id
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /clusters/{id}/rolebindings/{rolebinding_id} (the `UnassignRoleBinding` operationId).
-func (c *ClientWithResponses) UnassignRoleBindingWithResponse(ctx context.Context, id ID, rolebindingID RoleBindingPath, params *UnassignRoleBindingParams, reqEditors ...RequestEditorFn) (*UnassignRoleBindingResponse, error) {
+func (c *ClientWithResponses) UnassignRoleBindingWithResponse(ctx context.Context, id ClusterID, rolebindingID RoleBindingPath, params *UnassignRoleBindingParams, reqEditors ...RequestEditorFn) (*UnassignRoleBindingResponse, error) {
 	rsp, err := c.UnassignRoleBinding(ctx, id, rolebindingID, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29294,7 +29484,7 @@ func (c *ClientWithResponses) UnassignRoleBindingWithResponse(ctx context.Contex
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /clusters/{id}/rolebindings/{rolebinding_id} (the `AssignRoleBinding` operationId).
-func (c *ClientWithResponses) AssignRoleBindingWithResponse(ctx context.Context, id ID, rolebindingID RoleBindingPath, params *AssignRoleBindingParams, reqEditors ...RequestEditorFn) (*AssignRoleBindingResponse, error) {
+func (c *ClientWithResponses) AssignRoleBindingWithResponse(ctx context.Context, id ClusterID, rolebindingID RoleBindingPath, params *AssignRoleBindingParams, reqEditors ...RequestEditorFn) (*AssignRoleBindingResponse, error) {
 	rsp, err := c.AssignRoleBinding(ctx, id, rolebindingID, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29309,7 +29499,7 @@ func (c *ClientWithResponses) AssignRoleBindingWithResponse(ctx context.Context,
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /clusters/{id}/status (the `GetClusterStatus` operationId).
-func (c *ClientWithResponses) GetClusterStatusWithResponse(ctx context.Context, id ID, params *GetClusterStatusParams, reqEditors ...RequestEditorFn) (*GetClusterStatusResponse, error) {
+func (c *ClientWithResponses) GetClusterStatusWithResponse(ctx context.Context, id ClusterID, params *GetClusterStatusParams, reqEditors ...RequestEditorFn) (*GetClusterStatusResponse, error) {
 	rsp, err := c.GetClusterStatus(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29375,7 +29565,7 @@ func (c *ClientWithResponses) CreateFreezeWithResponse(ctx context.Context, para
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /freezes/{id} (the `DeleteFreeze` operationId).
-func (c *ClientWithResponses) DeleteFreezeWithResponse(ctx context.Context, id ID, params *DeleteFreezeParams, reqEditors ...RequestEditorFn) (*DeleteFreezeResponse, error) {
+func (c *ClientWithResponses) DeleteFreezeWithResponse(ctx context.Context, id FreezeID, params *DeleteFreezeParams, reqEditors ...RequestEditorFn) (*DeleteFreezeResponse, error) {
 	rsp, err := c.DeleteFreeze(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29385,10 +29575,12 @@ func (c *ClientWithResponses) DeleteFreezeWithResponse(ctx context.Context, id I
 
 // GetFreezeWithResponse Get a freeze
 //
+// The document, with its state at the time of the response.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /freezes/{id} (the `GetFreeze` operationId).
-func (c *ClientWithResponses) GetFreezeWithResponse(ctx context.Context, id ID, params *GetFreezeParams, reqEditors ...RequestEditorFn) (*GetFreezeResponse, error) {
+func (c *ClientWithResponses) GetFreezeWithResponse(ctx context.Context, id FreezeID, params *GetFreezeParams, reqEditors ...RequestEditorFn) (*GetFreezeResponse, error) {
 	rsp, err := c.GetFreeze(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29403,7 +29595,7 @@ func (c *ClientWithResponses) GetFreezeWithResponse(ctx context.Context, id ID, 
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /freezes/{id} (the `PatchFreeze` operationId).
-func (c *ClientWithResponses) PatchFreezeWithBodyWithResponse(ctx context.Context, id ID, params *PatchFreezeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchFreezeResponse, error) {
+func (c *ClientWithResponses) PatchFreezeWithBodyWithResponse(ctx context.Context, id FreezeID, params *PatchFreezeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchFreezeResponse, error) {
 	rsp, err := c.PatchFreezeWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29418,7 +29610,7 @@ func (c *ClientWithResponses) PatchFreezeWithBodyWithResponse(ctx context.Contex
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /freezes/{id} (the `PatchFreeze` operationId).
-func (c *ClientWithResponses) PatchFreezeWithResponse(ctx context.Context, id ID, params *PatchFreezeParams, body PatchFreezeJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchFreezeResponse, error) {
+func (c *ClientWithResponses) PatchFreezeWithResponse(ctx context.Context, id FreezeID, params *PatchFreezeParams, body PatchFreezeJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchFreezeResponse, error) {
 	rsp, err := c.PatchFreeze(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29433,7 +29625,7 @@ func (c *ClientWithResponses) PatchFreezeWithResponse(ctx context.Context, id ID
 // Takes a body of the `application/merge-patch+json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /freezes/{id} (the `PatchFreeze` operationId).
-func (c *ClientWithResponses) PatchFreezeWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id ID, params *PatchFreezeParams, body PatchFreezeApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchFreezeResponse, error) {
+func (c *ClientWithResponses) PatchFreezeWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id FreezeID, params *PatchFreezeParams, body PatchFreezeApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchFreezeResponse, error) {
 	rsp, err := c.PatchFreezeWithApplicationMergePatchPlusJSONBody(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29474,6 +29666,8 @@ func (c *ClientWithResponses) ListLayersWithResponse(ctx context.Context, params
 
 // CreateLayerWithBodyWithResponse Create a layer
 //
+// 409 `conflict` if the id is in use.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /layers (the `CreateLayer` operationId).
@@ -29486,6 +29680,8 @@ func (c *ClientWithResponses) CreateLayerWithBodyWithResponse(ctx context.Contex
 }
 
 // CreateLayerWithResponse Create a layer
+//
+// 409 `conflict` if the id is in use.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -29505,7 +29701,7 @@ func (c *ClientWithResponses) CreateLayerWithResponse(ctx context.Context, param
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /layers/{id} (the `DeleteLayer` operationId).
-func (c *ClientWithResponses) DeleteLayerWithResponse(ctx context.Context, id ID, params *DeleteLayerParams, reqEditors ...RequestEditorFn) (*DeleteLayerResponse, error) {
+func (c *ClientWithResponses) DeleteLayerWithResponse(ctx context.Context, id LayerID, params *DeleteLayerParams, reqEditors ...RequestEditorFn) (*DeleteLayerResponse, error) {
 	rsp, err := c.DeleteLayer(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29515,10 +29711,12 @@ func (c *ClientWithResponses) DeleteLayerWithResponse(ctx context.Context, id ID
 
 // GetLayerWithResponse Get a layer
 //
+// The document. `view=clusters` adds the ids of the clusters that it matches.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /layers/{id} (the `GetLayer` operationId).
-func (c *ClientWithResponses) GetLayerWithResponse(ctx context.Context, id ID, params *GetLayerParams, reqEditors ...RequestEditorFn) (*GetLayerResponse, error) {
+func (c *ClientWithResponses) GetLayerWithResponse(ctx context.Context, id LayerID, params *GetLayerParams, reqEditors ...RequestEditorFn) (*GetLayerResponse, error) {
 	rsp, err := c.GetLayer(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29534,7 +29732,7 @@ func (c *ClientWithResponses) GetLayerWithResponse(ctx context.Context, id ID, p
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /layers/{id} (the `PatchLayer` operationId).
-func (c *ClientWithResponses) PatchLayerWithBodyWithResponse(ctx context.Context, id ID, params *PatchLayerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchLayerResponse, error) {
+func (c *ClientWithResponses) PatchLayerWithBodyWithResponse(ctx context.Context, id LayerID, params *PatchLayerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchLayerResponse, error) {
 	rsp, err := c.PatchLayerWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29550,7 +29748,7 @@ func (c *ClientWithResponses) PatchLayerWithBodyWithResponse(ctx context.Context
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /layers/{id} (the `PatchLayer` operationId).
-func (c *ClientWithResponses) PatchLayerWithResponse(ctx context.Context, id ID, params *PatchLayerParams, body PatchLayerJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchLayerResponse, error) {
+func (c *ClientWithResponses) PatchLayerWithResponse(ctx context.Context, id LayerID, params *PatchLayerParams, body PatchLayerJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchLayerResponse, error) {
 	rsp, err := c.PatchLayer(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29566,7 +29764,7 @@ func (c *ClientWithResponses) PatchLayerWithResponse(ctx context.Context, id ID,
 // Takes a body of the `application/merge-patch+json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /layers/{id} (the `PatchLayer` operationId).
-func (c *ClientWithResponses) PatchLayerWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id ID, params *PatchLayerParams, body PatchLayerApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchLayerResponse, error) {
+func (c *ClientWithResponses) PatchLayerWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id LayerID, params *PatchLayerParams, body PatchLayerApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchLayerResponse, error) {
 	rsp, err := c.PatchLayerWithApplicationMergePatchPlusJSONBody(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29582,7 +29780,7 @@ func (c *ClientWithResponses) PatchLayerWithApplicationMergePatchPlusJSONBodyWit
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /layers/{id} (the `UpdateLayer` operationId).
-func (c *ClientWithResponses) UpdateLayerWithBodyWithResponse(ctx context.Context, id ID, params *UpdateLayerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateLayerResponse, error) {
+func (c *ClientWithResponses) UpdateLayerWithBodyWithResponse(ctx context.Context, id LayerID, params *UpdateLayerParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateLayerResponse, error) {
 	rsp, err := c.UpdateLayerWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29598,7 +29796,7 @@ func (c *ClientWithResponses) UpdateLayerWithBodyWithResponse(ctx context.Contex
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /layers/{id} (the `UpdateLayer` operationId).
-func (c *ClientWithResponses) UpdateLayerWithResponse(ctx context.Context, id ID, params *UpdateLayerParams, body UpdateLayerJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateLayerResponse, error) {
+func (c *ClientWithResponses) UpdateLayerWithResponse(ctx context.Context, id LayerID, params *UpdateLayerParams, body UpdateLayerJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateLayerResponse, error) {
 	rsp, err := c.UpdateLayer(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29613,7 +29811,7 @@ func (c *ClientWithResponses) UpdateLayerWithResponse(ctx context.Context, id ID
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /layers/{id}/history (the `GetLayerHistory` operationId).
-func (c *ClientWithResponses) GetLayerHistoryWithResponse(ctx context.Context, id ID, params *GetLayerHistoryParams, reqEditors ...RequestEditorFn) (*GetLayerHistoryResponse, error) {
+func (c *ClientWithResponses) GetLayerHistoryWithResponse(ctx context.Context, id LayerID, params *GetLayerHistoryParams, reqEditors ...RequestEditorFn) (*GetLayerHistoryResponse, error) {
 	rsp, err := c.GetLayerHistory(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29628,7 +29826,7 @@ func (c *ClientWithResponses) GetLayerHistoryWithResponse(ctx context.Context, i
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /layers/{id}/namespaces/{namespace_id} (the `UnassignLayerNamespace` operationId).
-func (c *ClientWithResponses) UnassignLayerNamespaceWithResponse(ctx context.Context, id ID, namespaceID NamespacePath, params *UnassignLayerNamespaceParams, reqEditors ...RequestEditorFn) (*UnassignLayerNamespaceResponse, error) {
+func (c *ClientWithResponses) UnassignLayerNamespaceWithResponse(ctx context.Context, id LayerID, namespaceID NamespacePath, params *UnassignLayerNamespaceParams, reqEditors ...RequestEditorFn) (*UnassignLayerNamespaceResponse, error) {
 	rsp, err := c.UnassignLayerNamespace(ctx, id, namespaceID, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29643,7 +29841,7 @@ func (c *ClientWithResponses) UnassignLayerNamespaceWithResponse(ctx context.Con
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /layers/{id}/namespaces/{namespace_id} (the `AssignLayerNamespace` operationId).
-func (c *ClientWithResponses) AssignLayerNamespaceWithResponse(ctx context.Context, id ID, namespaceID NamespacePath, params *AssignLayerNamespaceParams, reqEditors ...RequestEditorFn) (*AssignLayerNamespaceResponse, error) {
+func (c *ClientWithResponses) AssignLayerNamespaceWithResponse(ctx context.Context, id LayerID, namespaceID NamespacePath, params *AssignLayerNamespaceParams, reqEditors ...RequestEditorFn) (*AssignLayerNamespaceResponse, error) {
 	rsp, err := c.AssignLayerNamespace(ctx, id, namespaceID, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29658,7 +29856,7 @@ func (c *ClientWithResponses) AssignLayerNamespaceWithResponse(ctx context.Conte
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /layers/{id}/platform_components/{component_id} (the `UnassignLayerPlatformComponent` operationId).
-func (c *ClientWithResponses) UnassignLayerPlatformComponentWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *UnassignLayerPlatformComponentParams, reqEditors ...RequestEditorFn) (*UnassignLayerPlatformComponentResponse, error) {
+func (c *ClientWithResponses) UnassignLayerPlatformComponentWithResponse(ctx context.Context, id LayerID, componentID PlatformComponentPath, params *UnassignLayerPlatformComponentParams, reqEditors ...RequestEditorFn) (*UnassignLayerPlatformComponentResponse, error) {
 	rsp, err := c.UnassignLayerPlatformComponent(ctx, id, componentID, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29674,7 +29872,7 @@ func (c *ClientWithResponses) UnassignLayerPlatformComponentWithResponse(ctx con
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /layers/{id}/platform_components/{component_id} (the `AssignLayerPlatformComponent` operationId).
-func (c *ClientWithResponses) AssignLayerPlatformComponentWithBodyWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *AssignLayerPlatformComponentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AssignLayerPlatformComponentResponse, error) {
+func (c *ClientWithResponses) AssignLayerPlatformComponentWithBodyWithResponse(ctx context.Context, id LayerID, componentID PlatformComponentPath, params *AssignLayerPlatformComponentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AssignLayerPlatformComponentResponse, error) {
 	rsp, err := c.AssignLayerPlatformComponentWithBody(ctx, id, componentID, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29690,7 +29888,7 @@ func (c *ClientWithResponses) AssignLayerPlatformComponentWithBodyWithResponse(c
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /layers/{id}/platform_components/{component_id} (the `AssignLayerPlatformComponent` operationId).
-func (c *ClientWithResponses) AssignLayerPlatformComponentWithResponse(ctx context.Context, id ID, componentID PlatformComponentPath, params *AssignLayerPlatformComponentParams, body AssignLayerPlatformComponentJSONRequestBody, reqEditors ...RequestEditorFn) (*AssignLayerPlatformComponentResponse, error) {
+func (c *ClientWithResponses) AssignLayerPlatformComponentWithResponse(ctx context.Context, id LayerID, componentID PlatformComponentPath, params *AssignLayerPlatformComponentParams, body AssignLayerPlatformComponentJSONRequestBody, reqEditors ...RequestEditorFn) (*AssignLayerPlatformComponentResponse, error) {
 	rsp, err := c.AssignLayerPlatformComponent(ctx, id, componentID, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29705,7 +29903,7 @@ func (c *ClientWithResponses) AssignLayerPlatformComponentWithResponse(ctx conte
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /layers/{id}/resources/{type}/{resource_id} (the `UnassignLayerResource` operationId).
-func (c *ClientWithResponses) UnassignLayerResourceWithResponse(ctx context.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params *UnassignLayerResourceParams, reqEditors ...RequestEditorFn) (*UnassignLayerResourceResponse, error) {
+func (c *ClientWithResponses) UnassignLayerResourceWithResponse(ctx context.Context, id LayerID, pType ResourceTypePath, resourceID ResourcePath, params *UnassignLayerResourceParams, reqEditors ...RequestEditorFn) (*UnassignLayerResourceResponse, error) {
 	rsp, err := c.UnassignLayerResource(ctx, id, pType, resourceID, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29721,7 +29919,7 @@ func (c *ClientWithResponses) UnassignLayerResourceWithResponse(ctx context.Cont
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /layers/{id}/resources/{type}/{resource_id} (the `AssignLayerResource` operationId).
-func (c *ClientWithResponses) AssignLayerResourceWithBodyWithResponse(ctx context.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params *AssignLayerResourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AssignLayerResourceResponse, error) {
+func (c *ClientWithResponses) AssignLayerResourceWithBodyWithResponse(ctx context.Context, id LayerID, pType ResourceTypePath, resourceID ResourcePath, params *AssignLayerResourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AssignLayerResourceResponse, error) {
 	rsp, err := c.AssignLayerResourceWithBody(ctx, id, pType, resourceID, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29737,7 +29935,7 @@ func (c *ClientWithResponses) AssignLayerResourceWithBodyWithResponse(ctx contex
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /layers/{id}/resources/{type}/{resource_id} (the `AssignLayerResource` operationId).
-func (c *ClientWithResponses) AssignLayerResourceWithResponse(ctx context.Context, id ID, pType ResourceTypePath, resourceID ResourcePath, params *AssignLayerResourceParams, body AssignLayerResourceJSONRequestBody, reqEditors ...RequestEditorFn) (*AssignLayerResourceResponse, error) {
+func (c *ClientWithResponses) AssignLayerResourceWithResponse(ctx context.Context, id LayerID, pType ResourceTypePath, resourceID ResourcePath, params *AssignLayerResourceParams, body AssignLayerResourceJSONRequestBody, reqEditors ...RequestEditorFn) (*AssignLayerResourceResponse, error) {
 	rsp, err := c.AssignLayerResource(ctx, id, pType, resourceID, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29752,7 +29950,7 @@ func (c *ClientWithResponses) AssignLayerResourceWithResponse(ctx context.Contex
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /layers/{id}/rolebindings/{rolebinding_id} (the `UnassignLayerRoleBinding` operationId).
-func (c *ClientWithResponses) UnassignLayerRoleBindingWithResponse(ctx context.Context, id ID, rolebindingID RoleBindingPath, params *UnassignLayerRoleBindingParams, reqEditors ...RequestEditorFn) (*UnassignLayerRoleBindingResponse, error) {
+func (c *ClientWithResponses) UnassignLayerRoleBindingWithResponse(ctx context.Context, id LayerID, rolebindingID RoleBindingPath, params *UnassignLayerRoleBindingParams, reqEditors ...RequestEditorFn) (*UnassignLayerRoleBindingResponse, error) {
 	rsp, err := c.UnassignLayerRoleBinding(ctx, id, rolebindingID, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29767,7 +29965,7 @@ func (c *ClientWithResponses) UnassignLayerRoleBindingWithResponse(ctx context.C
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /layers/{id}/rolebindings/{rolebinding_id} (the `AssignLayerRoleBinding` operationId).
-func (c *ClientWithResponses) AssignLayerRoleBindingWithResponse(ctx context.Context, id ID, rolebindingID RoleBindingPath, params *AssignLayerRoleBindingParams, reqEditors ...RequestEditorFn) (*AssignLayerRoleBindingResponse, error) {
+func (c *ClientWithResponses) AssignLayerRoleBindingWithResponse(ctx context.Context, id LayerID, rolebindingID RoleBindingPath, params *AssignLayerRoleBindingParams, reqEditors ...RequestEditorFn) (*AssignLayerRoleBindingResponse, error) {
 	rsp, err := c.AssignLayerRoleBinding(ctx, id, rolebindingID, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29809,6 +30007,8 @@ func (c *ClientWithResponses) ListNamespacesWithResponse(ctx context.Context, pa
 
 // CreateNamespaceWithBodyWithResponse Create a namespace
 //
+// 409 `conflict` if the id is in use.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /namespaces (the `CreateNamespace` operationId).
@@ -29821,6 +30021,8 @@ func (c *ClientWithResponses) CreateNamespaceWithBodyWithResponse(ctx context.Co
 }
 
 // CreateNamespaceWithResponse Create a namespace
+//
+// 409 `conflict` if the id is in use.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -29841,7 +30043,7 @@ func (c *ClientWithResponses) CreateNamespaceWithResponse(ctx context.Context, p
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /namespaces/{id} (the `DeleteNamespace` operationId).
-func (c *ClientWithResponses) DeleteNamespaceWithResponse(ctx context.Context, id ID, params *DeleteNamespaceParams, reqEditors ...RequestEditorFn) (*DeleteNamespaceResponse, error) {
+func (c *ClientWithResponses) DeleteNamespaceWithResponse(ctx context.Context, id NamespaceID, params *DeleteNamespaceParams, reqEditors ...RequestEditorFn) (*DeleteNamespaceResponse, error) {
 	rsp, err := c.DeleteNamespace(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29851,10 +30053,12 @@ func (c *ClientWithResponses) DeleteNamespaceWithResponse(ctx context.Context, i
 
 // GetNamespaceWithResponse Get a namespace
 //
+// The document, with its ETag.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /namespaces/{id} (the `GetNamespace` operationId).
-func (c *ClientWithResponses) GetNamespaceWithResponse(ctx context.Context, id ID, params *GetNamespaceParams, reqEditors ...RequestEditorFn) (*GetNamespaceResponse, error) {
+func (c *ClientWithResponses) GetNamespaceWithResponse(ctx context.Context, id NamespaceID, params *GetNamespaceParams, reqEditors ...RequestEditorFn) (*GetNamespaceResponse, error) {
 	rsp, err := c.GetNamespace(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29869,7 +30073,7 @@ func (c *ClientWithResponses) GetNamespaceWithResponse(ctx context.Context, id I
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /namespaces/{id} (the `PatchNamespace` operationId).
-func (c *ClientWithResponses) PatchNamespaceWithBodyWithResponse(ctx context.Context, id ID, params *PatchNamespaceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchNamespaceResponse, error) {
+func (c *ClientWithResponses) PatchNamespaceWithBodyWithResponse(ctx context.Context, id NamespaceID, params *PatchNamespaceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchNamespaceResponse, error) {
 	rsp, err := c.PatchNamespaceWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29884,7 +30088,7 @@ func (c *ClientWithResponses) PatchNamespaceWithBodyWithResponse(ctx context.Con
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /namespaces/{id} (the `PatchNamespace` operationId).
-func (c *ClientWithResponses) PatchNamespaceWithResponse(ctx context.Context, id ID, params *PatchNamespaceParams, body PatchNamespaceJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchNamespaceResponse, error) {
+func (c *ClientWithResponses) PatchNamespaceWithResponse(ctx context.Context, id NamespaceID, params *PatchNamespaceParams, body PatchNamespaceJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchNamespaceResponse, error) {
 	rsp, err := c.PatchNamespace(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29899,7 +30103,7 @@ func (c *ClientWithResponses) PatchNamespaceWithResponse(ctx context.Context, id
 // Takes a body of the `application/merge-patch+json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /namespaces/{id} (the `PatchNamespace` operationId).
-func (c *ClientWithResponses) PatchNamespaceWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id ID, params *PatchNamespaceParams, body PatchNamespaceApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchNamespaceResponse, error) {
+func (c *ClientWithResponses) PatchNamespaceWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id NamespaceID, params *PatchNamespaceParams, body PatchNamespaceApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchNamespaceResponse, error) {
 	rsp, err := c.PatchNamespaceWithApplicationMergePatchPlusJSONBody(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29915,7 +30119,7 @@ func (c *ClientWithResponses) PatchNamespaceWithApplicationMergePatchPlusJSONBod
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /namespaces/{id} (the `UpdateNamespace` operationId).
-func (c *ClientWithResponses) UpdateNamespaceWithBodyWithResponse(ctx context.Context, id ID, params *UpdateNamespaceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateNamespaceResponse, error) {
+func (c *ClientWithResponses) UpdateNamespaceWithBodyWithResponse(ctx context.Context, id NamespaceID, params *UpdateNamespaceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateNamespaceResponse, error) {
 	rsp, err := c.UpdateNamespaceWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29931,7 +30135,7 @@ func (c *ClientWithResponses) UpdateNamespaceWithBodyWithResponse(ctx context.Co
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /namespaces/{id} (the `UpdateNamespace` operationId).
-func (c *ClientWithResponses) UpdateNamespaceWithResponse(ctx context.Context, id ID, params *UpdateNamespaceParams, body UpdateNamespaceJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateNamespaceResponse, error) {
+func (c *ClientWithResponses) UpdateNamespaceWithResponse(ctx context.Context, id NamespaceID, params *UpdateNamespaceParams, body UpdateNamespaceJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateNamespaceResponse, error) {
 	rsp, err := c.UpdateNamespace(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29946,7 +30150,7 @@ func (c *ClientWithResponses) UpdateNamespaceWithResponse(ctx context.Context, i
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /namespaces/{id}/history (the `GetNamespaceHistory` operationId).
-func (c *ClientWithResponses) GetNamespaceHistoryWithResponse(ctx context.Context, id ID, params *GetNamespaceHistoryParams, reqEditors ...RequestEditorFn) (*GetNamespaceHistoryResponse, error) {
+func (c *ClientWithResponses) GetNamespaceHistoryWithResponse(ctx context.Context, id NamespaceID, params *GetNamespaceHistoryParams, reqEditors ...RequestEditorFn) (*GetNamespaceHistoryResponse, error) {
 	rsp, err := c.GetNamespaceHistory(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -29955,6 +30159,8 @@ func (c *ClientWithResponses) GetNamespaceHistoryWithResponse(ctx context.Contex
 }
 
 // GetOpenAPIJSONWithResponse This document as JSON
+//
+// The same document as `/openapi.yaml`.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -29968,6 +30174,8 @@ func (c *ClientWithResponses) GetOpenAPIJSONWithResponse(ctx context.Context, re
 }
 
 // GetOpenAPIYAMLWithResponse This document as YAML
+//
+// The same document as `/openapi.json`, as it is written.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -30038,6 +30246,8 @@ func (c *ClientWithResponses) ListPlatformComponentsWithResponse(ctx context.Con
 
 // CreatePlatformComponentWithBodyWithResponse Create a platform component
 //
+// 409 `conflict` if the id is in use.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /platform_components (the `CreatePlatformComponent` operationId).
@@ -30050,6 +30260,8 @@ func (c *ClientWithResponses) CreatePlatformComponentWithBodyWithResponse(ctx co
 }
 
 // CreatePlatformComponentWithResponse Create a platform component
+//
+// 409 `conflict` if the id is in use.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -30070,7 +30282,7 @@ func (c *ClientWithResponses) CreatePlatformComponentWithResponse(ctx context.Co
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /platform_components/{id} (the `DeletePlatformComponent` operationId).
-func (c *ClientWithResponses) DeletePlatformComponentWithResponse(ctx context.Context, id ID, params *DeletePlatformComponentParams, reqEditors ...RequestEditorFn) (*DeletePlatformComponentResponse, error) {
+func (c *ClientWithResponses) DeletePlatformComponentWithResponse(ctx context.Context, id ComponentID, params *DeletePlatformComponentParams, reqEditors ...RequestEditorFn) (*DeletePlatformComponentResponse, error) {
 	rsp, err := c.DeletePlatformComponent(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -30080,10 +30292,12 @@ func (c *ClientWithResponses) DeletePlatformComponentWithResponse(ctx context.Co
 
 // GetPlatformComponentWithResponse Get a platform component
 //
+// The document, with its ETag.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /platform_components/{id} (the `GetPlatformComponent` operationId).
-func (c *ClientWithResponses) GetPlatformComponentWithResponse(ctx context.Context, id ID, params *GetPlatformComponentParams, reqEditors ...RequestEditorFn) (*GetPlatformComponentResponse, error) {
+func (c *ClientWithResponses) GetPlatformComponentWithResponse(ctx context.Context, id ComponentID, params *GetPlatformComponentParams, reqEditors ...RequestEditorFn) (*GetPlatformComponentResponse, error) {
 	rsp, err := c.GetPlatformComponent(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -30098,7 +30312,7 @@ func (c *ClientWithResponses) GetPlatformComponentWithResponse(ctx context.Conte
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /platform_components/{id} (the `PatchPlatformComponent` operationId).
-func (c *ClientWithResponses) PatchPlatformComponentWithBodyWithResponse(ctx context.Context, id ID, params *PatchPlatformComponentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchPlatformComponentResponse, error) {
+func (c *ClientWithResponses) PatchPlatformComponentWithBodyWithResponse(ctx context.Context, id ComponentID, params *PatchPlatformComponentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchPlatformComponentResponse, error) {
 	rsp, err := c.PatchPlatformComponentWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -30113,7 +30327,7 @@ func (c *ClientWithResponses) PatchPlatformComponentWithBodyWithResponse(ctx con
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /platform_components/{id} (the `PatchPlatformComponent` operationId).
-func (c *ClientWithResponses) PatchPlatformComponentWithResponse(ctx context.Context, id ID, params *PatchPlatformComponentParams, body PatchPlatformComponentJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchPlatformComponentResponse, error) {
+func (c *ClientWithResponses) PatchPlatformComponentWithResponse(ctx context.Context, id ComponentID, params *PatchPlatformComponentParams, body PatchPlatformComponentJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchPlatformComponentResponse, error) {
 	rsp, err := c.PatchPlatformComponent(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -30128,7 +30342,7 @@ func (c *ClientWithResponses) PatchPlatformComponentWithResponse(ctx context.Con
 // Takes a body of the `application/merge-patch+json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /platform_components/{id} (the `PatchPlatformComponent` operationId).
-func (c *ClientWithResponses) PatchPlatformComponentWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id ID, params *PatchPlatformComponentParams, body PatchPlatformComponentApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchPlatformComponentResponse, error) {
+func (c *ClientWithResponses) PatchPlatformComponentWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id ComponentID, params *PatchPlatformComponentParams, body PatchPlatformComponentApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchPlatformComponentResponse, error) {
 	rsp, err := c.PatchPlatformComponentWithApplicationMergePatchPlusJSONBody(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -30144,7 +30358,7 @@ func (c *ClientWithResponses) PatchPlatformComponentWithApplicationMergePatchPlu
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /platform_components/{id} (the `UpdatePlatformComponent` operationId).
-func (c *ClientWithResponses) UpdatePlatformComponentWithBodyWithResponse(ctx context.Context, id ID, params *UpdatePlatformComponentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdatePlatformComponentResponse, error) {
+func (c *ClientWithResponses) UpdatePlatformComponentWithBodyWithResponse(ctx context.Context, id ComponentID, params *UpdatePlatformComponentParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdatePlatformComponentResponse, error) {
 	rsp, err := c.UpdatePlatformComponentWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -30160,7 +30374,7 @@ func (c *ClientWithResponses) UpdatePlatformComponentWithBodyWithResponse(ctx co
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /platform_components/{id} (the `UpdatePlatformComponent` operationId).
-func (c *ClientWithResponses) UpdatePlatformComponentWithResponse(ctx context.Context, id ID, params *UpdatePlatformComponentParams, body UpdatePlatformComponentJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdatePlatformComponentResponse, error) {
+func (c *ClientWithResponses) UpdatePlatformComponentWithResponse(ctx context.Context, id ComponentID, params *UpdatePlatformComponentParams, body UpdatePlatformComponentJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdatePlatformComponentResponse, error) {
 	rsp, err := c.UpdatePlatformComponent(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -30178,7 +30392,7 @@ func (c *ClientWithResponses) UpdatePlatformComponentWithResponse(ctx context.Co
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /platform_components/{id}/history (the `GetPlatformComponentHistory` operationId).
-func (c *ClientWithResponses) GetPlatformComponentHistoryWithResponse(ctx context.Context, id ID, params *GetPlatformComponentHistoryParams, reqEditors ...RequestEditorFn) (*GetPlatformComponentHistoryResponse, error) {
+func (c *ClientWithResponses) GetPlatformComponentHistoryWithResponse(ctx context.Context, id ComponentID, params *GetPlatformComponentHistoryParams, reqEditors ...RequestEditorFn) (*GetPlatformComponentHistoryResponse, error) {
 	rsp, err := c.GetPlatformComponentHistory(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -30193,7 +30407,7 @@ func (c *ClientWithResponses) GetPlatformComponentHistoryWithResponse(ctx contex
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /platform_components/{id}/status (the `GetPlatformComponentStatus` operationId).
-func (c *ClientWithResponses) GetPlatformComponentStatusWithResponse(ctx context.Context, id ID, params *GetPlatformComponentStatusParams, reqEditors ...RequestEditorFn) (*GetPlatformComponentStatusResponse, error) {
+func (c *ClientWithResponses) GetPlatformComponentStatusWithResponse(ctx context.Context, id ComponentID, params *GetPlatformComponentStatusParams, reqEditors ...RequestEditorFn) (*GetPlatformComponentStatusResponse, error) {
 	rsp, err := c.GetPlatformComponentStatus(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -30208,7 +30422,7 @@ func (c *ClientWithResponses) GetPlatformComponentStatusWithResponse(ctx context
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /platform_components/{id}/usage (the `GetPlatformComponentUsage` operationId).
-func (c *ClientWithResponses) GetPlatformComponentUsageWithResponse(ctx context.Context, id ID, params *GetPlatformComponentUsageParams, reqEditors ...RequestEditorFn) (*GetPlatformComponentUsageResponse, error) {
+func (c *ClientWithResponses) GetPlatformComponentUsageWithResponse(ctx context.Context, id ComponentID, params *GetPlatformComponentUsageParams, reqEditors ...RequestEditorFn) (*GetPlatformComponentUsageResponse, error) {
 	rsp, err := c.GetPlatformComponentUsage(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -30224,7 +30438,7 @@ func (c *ClientWithResponses) GetPlatformComponentUsageWithResponse(ctx context.
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /platform_components/{id}/versions (the `GetComponentVersions` operationId).
-func (c *ClientWithResponses) GetComponentVersionsWithResponse(ctx context.Context, id ID, params *GetComponentVersionsParams, reqEditors ...RequestEditorFn) (*GetComponentVersionsResponse, error) {
+func (c *ClientWithResponses) GetComponentVersionsWithResponse(ctx context.Context, id ComponentID, params *GetComponentVersionsParams, reqEditors ...RequestEditorFn) (*GetComponentVersionsResponse, error) {
 	rsp, err := c.GetComponentVersions(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -30241,7 +30455,7 @@ func (c *ClientWithResponses) GetComponentVersionsWithResponse(ctx context.Conte
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /platform_components/{id}/versions (the `PushComponentVersion` operationId).
-func (c *ClientWithResponses) PushComponentVersionWithBodyWithResponse(ctx context.Context, id ID, params *PushComponentVersionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PushComponentVersionResponse, error) {
+func (c *ClientWithResponses) PushComponentVersionWithBodyWithResponse(ctx context.Context, id ComponentID, params *PushComponentVersionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PushComponentVersionResponse, error) {
 	rsp, err := c.PushComponentVersionWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -30258,7 +30472,7 @@ func (c *ClientWithResponses) PushComponentVersionWithBodyWithResponse(ctx conte
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /platform_components/{id}/versions (the `PushComponentVersion` operationId).
-func (c *ClientWithResponses) PushComponentVersionWithResponse(ctx context.Context, id ID, params *PushComponentVersionParams, body PushComponentVersionJSONRequestBody, reqEditors ...RequestEditorFn) (*PushComponentVersionResponse, error) {
+func (c *ClientWithResponses) PushComponentVersionWithResponse(ctx context.Context, id ComponentID, params *PushComponentVersionParams, body PushComponentVersionJSONRequestBody, reqEditors ...RequestEditorFn) (*PushComponentVersionResponse, error) {
 	rsp, err := c.PushComponentVersion(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -30273,7 +30487,7 @@ func (c *ClientWithResponses) PushComponentVersionWithResponse(ctx context.Conte
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /platform_components/{id}/versions/holds (the `ReleaseComponentVersion` operationId).
-func (c *ClientWithResponses) ReleaseComponentVersionWithResponse(ctx context.Context, id ID, params *ReleaseComponentVersionParams, reqEditors ...RequestEditorFn) (*ReleaseComponentVersionResponse, error) {
+func (c *ClientWithResponses) ReleaseComponentVersionWithResponse(ctx context.Context, id ComponentID, params *ReleaseComponentVersionParams, reqEditors ...RequestEditorFn) (*ReleaseComponentVersionResponse, error) {
 	rsp, err := c.ReleaseComponentVersion(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -30289,7 +30503,7 @@ func (c *ClientWithResponses) ReleaseComponentVersionWithResponse(ctx context.Co
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /platform_components/{id}/versions/holds (the `HoldComponentVersion` operationId).
-func (c *ClientWithResponses) HoldComponentVersionWithBodyWithResponse(ctx context.Context, id ID, params *HoldComponentVersionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*HoldComponentVersionResponse, error) {
+func (c *ClientWithResponses) HoldComponentVersionWithBodyWithResponse(ctx context.Context, id ComponentID, params *HoldComponentVersionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*HoldComponentVersionResponse, error) {
 	rsp, err := c.HoldComponentVersionWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -30305,7 +30519,7 @@ func (c *ClientWithResponses) HoldComponentVersionWithBodyWithResponse(ctx conte
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /platform_components/{id}/versions/holds (the `HoldComponentVersion` operationId).
-func (c *ClientWithResponses) HoldComponentVersionWithResponse(ctx context.Context, id ID, params *HoldComponentVersionParams, body HoldComponentVersionJSONRequestBody, reqEditors ...RequestEditorFn) (*HoldComponentVersionResponse, error) {
+func (c *ClientWithResponses) HoldComponentVersionWithResponse(ctx context.Context, id ComponentID, params *HoldComponentVersionParams, body HoldComponentVersionJSONRequestBody, reqEditors ...RequestEditorFn) (*HoldComponentVersionResponse, error) {
 	rsp, err := c.HoldComponentVersion(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -30322,7 +30536,7 @@ func (c *ClientWithResponses) HoldComponentVersionWithResponse(ctx context.Conte
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /platform_components/{id}/versions/refresh (the `RefreshComponentVersions` operationId).
-func (c *ClientWithResponses) RefreshComponentVersionsWithResponse(ctx context.Context, id ID, params *RefreshComponentVersionsParams, reqEditors ...RequestEditorFn) (*RefreshComponentVersionsResponse, error) {
+func (c *ClientWithResponses) RefreshComponentVersionsWithResponse(ctx context.Context, id ComponentID, params *RefreshComponentVersionsParams, reqEditors ...RequestEditorFn) (*RefreshComponentVersionsResponse, error) {
 	rsp, err := c.RefreshComponentVersions(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -30401,6 +30615,8 @@ func (c *ClientWithResponses) ListResourceTypesWithResponse(ctx context.Context,
 
 // CreateResourceTypeWithBodyWithResponse Create a resource type
 //
+// A type that exists is 409 `conflict`. Its definitions are under `/resources/{type}`.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resource_types (the `CreateResourceType` operationId).
@@ -30413,6 +30629,8 @@ func (c *ClientWithResponses) CreateResourceTypeWithBodyWithResponse(ctx context
 }
 
 // CreateResourceTypeWithResponse Create a resource type
+//
+// A type that exists is 409 `conflict`. Its definitions are under `/resources/{type}`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -30433,7 +30651,7 @@ func (c *ClientWithResponses) CreateResourceTypeWithResponse(ctx context.Context
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /resource_types/{id} (the `DeleteResourceType` operationId).
-func (c *ClientWithResponses) DeleteResourceTypeWithResponse(ctx context.Context, id ID, params *DeleteResourceTypeParams, reqEditors ...RequestEditorFn) (*DeleteResourceTypeResponse, error) {
+func (c *ClientWithResponses) DeleteResourceTypeWithResponse(ctx context.Context, id ResourceTypeID, params *DeleteResourceTypeParams, reqEditors ...RequestEditorFn) (*DeleteResourceTypeResponse, error) {
 	rsp, err := c.DeleteResourceType(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -30443,10 +30661,12 @@ func (c *ClientWithResponses) DeleteResourceTypeWithResponse(ctx context.Context
 
 // GetResourceTypeWithResponse Get a resource type
 //
+// The document, with its ETag.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /resource_types/{id} (the `GetResourceType` operationId).
-func (c *ClientWithResponses) GetResourceTypeWithResponse(ctx context.Context, id ID, params *GetResourceTypeParams, reqEditors ...RequestEditorFn) (*GetResourceTypeResponse, error) {
+func (c *ClientWithResponses) GetResourceTypeWithResponse(ctx context.Context, id ResourceTypeID, params *GetResourceTypeParams, reqEditors ...RequestEditorFn) (*GetResourceTypeResponse, error) {
 	rsp, err := c.GetResourceType(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -30461,7 +30681,7 @@ func (c *ClientWithResponses) GetResourceTypeWithResponse(ctx context.Context, i
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resource_types/{id} (the `PatchResourceType` operationId).
-func (c *ClientWithResponses) PatchResourceTypeWithBodyWithResponse(ctx context.Context, id ID, params *PatchResourceTypeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchResourceTypeResponse, error) {
+func (c *ClientWithResponses) PatchResourceTypeWithBodyWithResponse(ctx context.Context, id ResourceTypeID, params *PatchResourceTypeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchResourceTypeResponse, error) {
 	rsp, err := c.PatchResourceTypeWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -30476,7 +30696,7 @@ func (c *ClientWithResponses) PatchResourceTypeWithBodyWithResponse(ctx context.
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resource_types/{id} (the `PatchResourceType` operationId).
-func (c *ClientWithResponses) PatchResourceTypeWithResponse(ctx context.Context, id ID, params *PatchResourceTypeParams, body PatchResourceTypeJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchResourceTypeResponse, error) {
+func (c *ClientWithResponses) PatchResourceTypeWithResponse(ctx context.Context, id ResourceTypeID, params *PatchResourceTypeParams, body PatchResourceTypeJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchResourceTypeResponse, error) {
 	rsp, err := c.PatchResourceType(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -30491,7 +30711,7 @@ func (c *ClientWithResponses) PatchResourceTypeWithResponse(ctx context.Context,
 // Takes a body of the `application/merge-patch+json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resource_types/{id} (the `PatchResourceType` operationId).
-func (c *ClientWithResponses) PatchResourceTypeWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id ID, params *PatchResourceTypeParams, body PatchResourceTypeApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchResourceTypeResponse, error) {
+func (c *ClientWithResponses) PatchResourceTypeWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id ResourceTypeID, params *PatchResourceTypeParams, body PatchResourceTypeApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchResourceTypeResponse, error) {
 	rsp, err := c.PatchResourceTypeWithApplicationMergePatchPlusJSONBody(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -30507,7 +30727,7 @@ func (c *ClientWithResponses) PatchResourceTypeWithApplicationMergePatchPlusJSON
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /resource_types/{id} (the `UpdateResourceType` operationId).
-func (c *ClientWithResponses) UpdateResourceTypeWithBodyWithResponse(ctx context.Context, id ID, params *UpdateResourceTypeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateResourceTypeResponse, error) {
+func (c *ClientWithResponses) UpdateResourceTypeWithBodyWithResponse(ctx context.Context, id ResourceTypeID, params *UpdateResourceTypeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateResourceTypeResponse, error) {
 	rsp, err := c.UpdateResourceTypeWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -30523,7 +30743,7 @@ func (c *ClientWithResponses) UpdateResourceTypeWithBodyWithResponse(ctx context
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /resource_types/{id} (the `UpdateResourceType` operationId).
-func (c *ClientWithResponses) UpdateResourceTypeWithResponse(ctx context.Context, id ID, params *UpdateResourceTypeParams, body UpdateResourceTypeJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateResourceTypeResponse, error) {
+func (c *ClientWithResponses) UpdateResourceTypeWithResponse(ctx context.Context, id ResourceTypeID, params *UpdateResourceTypeParams, body UpdateResourceTypeJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateResourceTypeResponse, error) {
 	rsp, err := c.UpdateResourceType(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -30538,7 +30758,7 @@ func (c *ClientWithResponses) UpdateResourceTypeWithResponse(ctx context.Context
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /resource_types/{id}/history (the `GetResourceTypeHistory` operationId).
-func (c *ClientWithResponses) GetResourceTypeHistoryWithResponse(ctx context.Context, id ID, params *GetResourceTypeHistoryParams, reqEditors ...RequestEditorFn) (*GetResourceTypeHistoryResponse, error) {
+func (c *ClientWithResponses) GetResourceTypeHistoryWithResponse(ctx context.Context, id ResourceTypeID, params *GetResourceTypeHistoryParams, reqEditors ...RequestEditorFn) (*GetResourceTypeHistoryResponse, error) {
 	rsp, err := c.GetResourceTypeHistory(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -30564,6 +30784,8 @@ func (c *ClientWithResponses) ListResourcesWithResponse(ctx context.Context, pTy
 
 // CreateResourceWithBodyWithResponse Create a resource
 //
+// The document must match the schema of its type. 409 `conflict` if the id is in use.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /resources/{type} (the `CreateResource` operationId).
@@ -30576,6 +30798,8 @@ func (c *ClientWithResponses) CreateResourceWithBodyWithResponse(ctx context.Con
 }
 
 // CreateResourceWithResponse Create a resource
+//
+// The document must match the schema of its type. 409 `conflict` if the id is in use.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -30596,7 +30820,7 @@ func (c *ClientWithResponses) CreateResourceWithResponse(ctx context.Context, pT
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /resources/{type}/{id} (the `DeleteResource` operationId).
-func (c *ClientWithResponses) DeleteResourceWithResponse(ctx context.Context, pType ResourceTypePath, id ID, params *DeleteResourceParams, reqEditors ...RequestEditorFn) (*DeleteResourceResponse, error) {
+func (c *ClientWithResponses) DeleteResourceWithResponse(ctx context.Context, pType ResourceTypePath, id ResourceID, params *DeleteResourceParams, reqEditors ...RequestEditorFn) (*DeleteResourceResponse, error) {
 	rsp, err := c.DeleteResource(ctx, pType, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -30606,10 +30830,12 @@ func (c *ClientWithResponses) DeleteResourceWithResponse(ctx context.Context, pT
 
 // GetResourceWithResponse Get a resource
 //
+// The document, with the fields of its type in `spec`.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /resources/{type}/{id} (the `GetResource` operationId).
-func (c *ClientWithResponses) GetResourceWithResponse(ctx context.Context, pType ResourceTypePath, id ID, params *GetResourceParams, reqEditors ...RequestEditorFn) (*GetResourceResponse, error) {
+func (c *ClientWithResponses) GetResourceWithResponse(ctx context.Context, pType ResourceTypePath, id ResourceID, params *GetResourceParams, reqEditors ...RequestEditorFn) (*GetResourceResponse, error) {
 	rsp, err := c.GetResource(ctx, pType, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -30624,7 +30850,7 @@ func (c *ClientWithResponses) GetResourceWithResponse(ctx context.Context, pType
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/{type}/{id} (the `PatchResource` operationId).
-func (c *ClientWithResponses) PatchResourceWithBodyWithResponse(ctx context.Context, pType ResourceTypePath, id ID, params *PatchResourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchResourceResponse, error) {
+func (c *ClientWithResponses) PatchResourceWithBodyWithResponse(ctx context.Context, pType ResourceTypePath, id ResourceID, params *PatchResourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchResourceResponse, error) {
 	rsp, err := c.PatchResourceWithBody(ctx, pType, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -30639,7 +30865,7 @@ func (c *ClientWithResponses) PatchResourceWithBodyWithResponse(ctx context.Cont
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/{type}/{id} (the `PatchResource` operationId).
-func (c *ClientWithResponses) PatchResourceWithResponse(ctx context.Context, pType ResourceTypePath, id ID, params *PatchResourceParams, body PatchResourceJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchResourceResponse, error) {
+func (c *ClientWithResponses) PatchResourceWithResponse(ctx context.Context, pType ResourceTypePath, id ResourceID, params *PatchResourceParams, body PatchResourceJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchResourceResponse, error) {
 	rsp, err := c.PatchResource(ctx, pType, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -30654,7 +30880,7 @@ func (c *ClientWithResponses) PatchResourceWithResponse(ctx context.Context, pTy
 // Takes a body of the `application/merge-patch+json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /resources/{type}/{id} (the `PatchResource` operationId).
-func (c *ClientWithResponses) PatchResourceWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, pType ResourceTypePath, id ID, params *PatchResourceParams, body PatchResourceApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchResourceResponse, error) {
+func (c *ClientWithResponses) PatchResourceWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, pType ResourceTypePath, id ResourceID, params *PatchResourceParams, body PatchResourceApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchResourceResponse, error) {
 	rsp, err := c.PatchResourceWithApplicationMergePatchPlusJSONBody(ctx, pType, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -30670,7 +30896,7 @@ func (c *ClientWithResponses) PatchResourceWithApplicationMergePatchPlusJSONBody
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /resources/{type}/{id} (the `UpdateResource` operationId).
-func (c *ClientWithResponses) UpdateResourceWithBodyWithResponse(ctx context.Context, pType ResourceTypePath, id ID, params *UpdateResourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateResourceResponse, error) {
+func (c *ClientWithResponses) UpdateResourceWithBodyWithResponse(ctx context.Context, pType ResourceTypePath, id ResourceID, params *UpdateResourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateResourceResponse, error) {
 	rsp, err := c.UpdateResourceWithBody(ctx, pType, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -30686,7 +30912,7 @@ func (c *ClientWithResponses) UpdateResourceWithBodyWithResponse(ctx context.Con
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /resources/{type}/{id} (the `UpdateResource` operationId).
-func (c *ClientWithResponses) UpdateResourceWithResponse(ctx context.Context, pType ResourceTypePath, id ID, params *UpdateResourceParams, body UpdateResourceJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateResourceResponse, error) {
+func (c *ClientWithResponses) UpdateResourceWithResponse(ctx context.Context, pType ResourceTypePath, id ResourceID, params *UpdateResourceParams, body UpdateResourceJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateResourceResponse, error) {
 	rsp, err := c.UpdateResource(ctx, pType, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -30701,7 +30927,7 @@ func (c *ClientWithResponses) UpdateResourceWithResponse(ctx context.Context, pT
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /resources/{type}/{id}/history (the `GetResourceHistory` operationId).
-func (c *ClientWithResponses) GetResourceHistoryWithResponse(ctx context.Context, pType ResourceTypePath, id ID, params *GetResourceHistoryParams, reqEditors ...RequestEditorFn) (*GetResourceHistoryResponse, error) {
+func (c *ClientWithResponses) GetResourceHistoryWithResponse(ctx context.Context, pType ResourceTypePath, id ResourceID, params *GetResourceHistoryParams, reqEditors ...RequestEditorFn) (*GetResourceHistoryResponse, error) {
 	rsp, err := c.GetResourceHistory(ctx, pType, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -30847,6 +31073,8 @@ func (c *ClientWithResponses) ListRoleBindingsWithResponse(ctx context.Context, 
 
 // CreateRoleBindingWithBodyWithResponse Create a role binding
 //
+// 409 `conflict` if the id is in use.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /rolebindings (the `CreateRoleBinding` operationId).
@@ -30859,6 +31087,8 @@ func (c *ClientWithResponses) CreateRoleBindingWithBodyWithResponse(ctx context.
 }
 
 // CreateRoleBindingWithResponse Create a role binding
+//
+// 409 `conflict` if the id is in use.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -30879,7 +31109,7 @@ func (c *ClientWithResponses) CreateRoleBindingWithResponse(ctx context.Context,
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /rolebindings/{id} (the `DeleteRoleBinding` operationId).
-func (c *ClientWithResponses) DeleteRoleBindingWithResponse(ctx context.Context, id ID, params *DeleteRoleBindingParams, reqEditors ...RequestEditorFn) (*DeleteRoleBindingResponse, error) {
+func (c *ClientWithResponses) DeleteRoleBindingWithResponse(ctx context.Context, id RoleBindingID, params *DeleteRoleBindingParams, reqEditors ...RequestEditorFn) (*DeleteRoleBindingResponse, error) {
 	rsp, err := c.DeleteRoleBinding(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -30889,10 +31119,12 @@ func (c *ClientWithResponses) DeleteRoleBindingWithResponse(ctx context.Context,
 
 // GetRoleBindingWithResponse Get a role binding
 //
+// The document, with its ETag.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /rolebindings/{id} (the `GetRoleBinding` operationId).
-func (c *ClientWithResponses) GetRoleBindingWithResponse(ctx context.Context, id ID, params *GetRoleBindingParams, reqEditors ...RequestEditorFn) (*GetRoleBindingResponse, error) {
+func (c *ClientWithResponses) GetRoleBindingWithResponse(ctx context.Context, id RoleBindingID, params *GetRoleBindingParams, reqEditors ...RequestEditorFn) (*GetRoleBindingResponse, error) {
 	rsp, err := c.GetRoleBinding(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -30907,7 +31139,7 @@ func (c *ClientWithResponses) GetRoleBindingWithResponse(ctx context.Context, id
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /rolebindings/{id} (the `PatchRoleBinding` operationId).
-func (c *ClientWithResponses) PatchRoleBindingWithBodyWithResponse(ctx context.Context, id ID, params *PatchRoleBindingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchRoleBindingResponse, error) {
+func (c *ClientWithResponses) PatchRoleBindingWithBodyWithResponse(ctx context.Context, id RoleBindingID, params *PatchRoleBindingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchRoleBindingResponse, error) {
 	rsp, err := c.PatchRoleBindingWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -30922,7 +31154,7 @@ func (c *ClientWithResponses) PatchRoleBindingWithBodyWithResponse(ctx context.C
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /rolebindings/{id} (the `PatchRoleBinding` operationId).
-func (c *ClientWithResponses) PatchRoleBindingWithResponse(ctx context.Context, id ID, params *PatchRoleBindingParams, body PatchRoleBindingJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchRoleBindingResponse, error) {
+func (c *ClientWithResponses) PatchRoleBindingWithResponse(ctx context.Context, id RoleBindingID, params *PatchRoleBindingParams, body PatchRoleBindingJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchRoleBindingResponse, error) {
 	rsp, err := c.PatchRoleBinding(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -30937,7 +31169,7 @@ func (c *ClientWithResponses) PatchRoleBindingWithResponse(ctx context.Context, 
 // Takes a body of the `application/merge-patch+json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /rolebindings/{id} (the `PatchRoleBinding` operationId).
-func (c *ClientWithResponses) PatchRoleBindingWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id ID, params *PatchRoleBindingParams, body PatchRoleBindingApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchRoleBindingResponse, error) {
+func (c *ClientWithResponses) PatchRoleBindingWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id RoleBindingID, params *PatchRoleBindingParams, body PatchRoleBindingApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchRoleBindingResponse, error) {
 	rsp, err := c.PatchRoleBindingWithApplicationMergePatchPlusJSONBody(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -30953,7 +31185,7 @@ func (c *ClientWithResponses) PatchRoleBindingWithApplicationMergePatchPlusJSONB
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /rolebindings/{id} (the `UpdateRoleBinding` operationId).
-func (c *ClientWithResponses) UpdateRoleBindingWithBodyWithResponse(ctx context.Context, id ID, params *UpdateRoleBindingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateRoleBindingResponse, error) {
+func (c *ClientWithResponses) UpdateRoleBindingWithBodyWithResponse(ctx context.Context, id RoleBindingID, params *UpdateRoleBindingParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateRoleBindingResponse, error) {
 	rsp, err := c.UpdateRoleBindingWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -30969,7 +31201,7 @@ func (c *ClientWithResponses) UpdateRoleBindingWithBodyWithResponse(ctx context.
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /rolebindings/{id} (the `UpdateRoleBinding` operationId).
-func (c *ClientWithResponses) UpdateRoleBindingWithResponse(ctx context.Context, id ID, params *UpdateRoleBindingParams, body UpdateRoleBindingJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateRoleBindingResponse, error) {
+func (c *ClientWithResponses) UpdateRoleBindingWithResponse(ctx context.Context, id RoleBindingID, params *UpdateRoleBindingParams, body UpdateRoleBindingJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateRoleBindingResponse, error) {
 	rsp, err := c.UpdateRoleBinding(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -30984,7 +31216,7 @@ func (c *ClientWithResponses) UpdateRoleBindingWithResponse(ctx context.Context,
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /rolebindings/{id}/history (the `GetRoleBindingHistory` operationId).
-func (c *ClientWithResponses) GetRoleBindingHistoryWithResponse(ctx context.Context, id ID, params *GetRoleBindingHistoryParams, reqEditors ...RequestEditorFn) (*GetRoleBindingHistoryResponse, error) {
+func (c *ClientWithResponses) GetRoleBindingHistoryWithResponse(ctx context.Context, id RoleBindingID, params *GetRoleBindingHistoryParams, reqEditors ...RequestEditorFn) (*GetRoleBindingHistoryResponse, error) {
 	rsp, err := c.GetRoleBindingHistory(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -31053,7 +31285,7 @@ func (c *ClientWithResponses) CreateRolloutWithResponse(ctx context.Context, par
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /rollouts/{id} (the `DeleteRollout` operationId).
-func (c *ClientWithResponses) DeleteRolloutWithResponse(ctx context.Context, id ID, params *DeleteRolloutParams, reqEditors ...RequestEditorFn) (*DeleteRolloutResponse, error) {
+func (c *ClientWithResponses) DeleteRolloutWithResponse(ctx context.Context, id RolloutID, params *DeleteRolloutParams, reqEditors ...RequestEditorFn) (*DeleteRolloutResponse, error) {
 	rsp, err := c.DeleteRollout(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -31068,7 +31300,7 @@ func (c *ClientWithResponses) DeleteRolloutWithResponse(ctx context.Context, id 
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /rollouts/{id} (the `GetRollout` operationId).
-func (c *ClientWithResponses) GetRolloutWithResponse(ctx context.Context, id ID, params *GetRolloutParams, reqEditors ...RequestEditorFn) (*GetRolloutResponse, error) {
+func (c *ClientWithResponses) GetRolloutWithResponse(ctx context.Context, id RolloutID, params *GetRolloutParams, reqEditors ...RequestEditorFn) (*GetRolloutResponse, error) {
 	rsp, err := c.GetRollout(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -31088,7 +31320,7 @@ func (c *ClientWithResponses) GetRolloutWithResponse(ctx context.Context, id ID,
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /rollouts/{id}/{action} (the `ChangeRollout` operationId).
-func (c *ClientWithResponses) ChangeRolloutWithResponse(ctx context.Context, id ID, action ActionPath, params *ChangeRolloutParams, reqEditors ...RequestEditorFn) (*ChangeRolloutResponse, error) {
+func (c *ClientWithResponses) ChangeRolloutWithResponse(ctx context.Context, id RolloutID, action ActionPath, params *ChangeRolloutParams, reqEditors ...RequestEditorFn) (*ChangeRolloutResponse, error) {
 	rsp, err := c.ChangeRollout(ctx, id, action, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -31191,6 +31423,8 @@ func (c *ClientWithResponses) ListStrategiesWithResponse(ctx context.Context, pa
 
 // CreateStrategyWithBodyWithResponse Create a strategy
 //
+// 409 `conflict` if the id is in use.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /strategies (the `CreateStrategy` operationId).
@@ -31203,6 +31437,8 @@ func (c *ClientWithResponses) CreateStrategyWithBodyWithResponse(ctx context.Con
 }
 
 // CreateStrategyWithResponse Create a strategy
+//
+// 409 `conflict` if the id is in use.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -31222,7 +31458,7 @@ func (c *ClientWithResponses) CreateStrategyWithResponse(ctx context.Context, pa
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /strategies/{id} (the `DeleteStrategy` operationId).
-func (c *ClientWithResponses) DeleteStrategyWithResponse(ctx context.Context, id ID, params *DeleteStrategyParams, reqEditors ...RequestEditorFn) (*DeleteStrategyResponse, error) {
+func (c *ClientWithResponses) DeleteStrategyWithResponse(ctx context.Context, id StrategyID, params *DeleteStrategyParams, reqEditors ...RequestEditorFn) (*DeleteStrategyResponse, error) {
 	rsp, err := c.DeleteStrategy(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -31232,10 +31468,12 @@ func (c *ClientWithResponses) DeleteStrategyWithResponse(ctx context.Context, id
 
 // GetStrategyWithResponse Get a strategy
 //
+// The document, with its ETag.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /strategies/{id} (the `GetStrategy` operationId).
-func (c *ClientWithResponses) GetStrategyWithResponse(ctx context.Context, id ID, params *GetStrategyParams, reqEditors ...RequestEditorFn) (*GetStrategyResponse, error) {
+func (c *ClientWithResponses) GetStrategyWithResponse(ctx context.Context, id StrategyID, params *GetStrategyParams, reqEditors ...RequestEditorFn) (*GetStrategyResponse, error) {
 	rsp, err := c.GetStrategy(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -31250,7 +31488,7 @@ func (c *ClientWithResponses) GetStrategyWithResponse(ctx context.Context, id ID
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /strategies/{id} (the `UpdateStrategy` operationId).
-func (c *ClientWithResponses) UpdateStrategyWithBodyWithResponse(ctx context.Context, id ID, params *UpdateStrategyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateStrategyResponse, error) {
+func (c *ClientWithResponses) UpdateStrategyWithBodyWithResponse(ctx context.Context, id StrategyID, params *UpdateStrategyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateStrategyResponse, error) {
 	rsp, err := c.UpdateStrategyWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -31265,7 +31503,7 @@ func (c *ClientWithResponses) UpdateStrategyWithBodyWithResponse(ctx context.Con
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /strategies/{id} (the `UpdateStrategy` operationId).
-func (c *ClientWithResponses) UpdateStrategyWithResponse(ctx context.Context, id ID, params *UpdateStrategyParams, body UpdateStrategyJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateStrategyResponse, error) {
+func (c *ClientWithResponses) UpdateStrategyWithResponse(ctx context.Context, id StrategyID, params *UpdateStrategyParams, body UpdateStrategyJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateStrategyResponse, error) {
 	rsp, err := c.UpdateStrategy(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -31331,7 +31569,7 @@ func (c *ClientWithResponses) CreateTokenWithResponse(ctx context.Context, param
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /tokens/{id} (the `RevokeToken` operationId).
-func (c *ClientWithResponses) RevokeTokenWithResponse(ctx context.Context, id ID, params *RevokeTokenParams, reqEditors ...RequestEditorFn) (*RevokeTokenResponse, error) {
+func (c *ClientWithResponses) RevokeTokenWithResponse(ctx context.Context, id TokenID, params *RevokeTokenParams, reqEditors ...RequestEditorFn) (*RevokeTokenResponse, error) {
 	rsp, err := c.RevokeToken(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -31346,7 +31584,7 @@ func (c *ClientWithResponses) RevokeTokenWithResponse(ctx context.Context, id ID
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /tokens/{id} (the `GetToken` operationId).
-func (c *ClientWithResponses) GetTokenWithResponse(ctx context.Context, id ID, params *GetTokenParams, reqEditors ...RequestEditorFn) (*GetTokenResponse, error) {
+func (c *ClientWithResponses) GetTokenWithResponse(ctx context.Context, id TokenID, params *GetTokenParams, reqEditors ...RequestEditorFn) (*GetTokenResponse, error) {
 	rsp, err := c.GetToken(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -31362,7 +31600,7 @@ func (c *ClientWithResponses) GetTokenWithResponse(ctx context.Context, id ID, p
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /tokens/{id}/rotate (the `RotateToken` operationId).
-func (c *ClientWithResponses) RotateTokenWithBodyWithResponse(ctx context.Context, id ID, params *RotateTokenParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RotateTokenResponse, error) {
+func (c *ClientWithResponses) RotateTokenWithBodyWithResponse(ctx context.Context, id TokenID, params *RotateTokenParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RotateTokenResponse, error) {
 	rsp, err := c.RotateTokenWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -31378,7 +31616,7 @@ func (c *ClientWithResponses) RotateTokenWithBodyWithResponse(ctx context.Contex
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /tokens/{id}/rotate (the `RotateToken` operationId).
-func (c *ClientWithResponses) RotateTokenWithResponse(ctx context.Context, id ID, params *RotateTokenParams, body RotateTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*RotateTokenResponse, error) {
+func (c *ClientWithResponses) RotateTokenWithResponse(ctx context.Context, id TokenID, params *RotateTokenParams, body RotateTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*RotateTokenResponse, error) {
 	rsp, err := c.RotateToken(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -31387,6 +31625,8 @@ func (c *ClientWithResponses) RotateTokenWithResponse(ctx context.Context, id ID
 }
 
 // GetVersionWithResponse Version of the server
+//
+// The version of the server, and the Go release that built it.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -31455,7 +31695,7 @@ func (c *ClientWithResponses) CreateWebhookWithResponse(ctx context.Context, par
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with DELETE /webhooks/{id} (the `DeleteWebhook` operationId).
-func (c *ClientWithResponses) DeleteWebhookWithResponse(ctx context.Context, id ID, params *DeleteWebhookParams, reqEditors ...RequestEditorFn) (*DeleteWebhookResponse, error) {
+func (c *ClientWithResponses) DeleteWebhookWithResponse(ctx context.Context, id WebhookID, params *DeleteWebhookParams, reqEditors ...RequestEditorFn) (*DeleteWebhookResponse, error) {
 	rsp, err := c.DeleteWebhook(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -31470,7 +31710,7 @@ func (c *ClientWithResponses) DeleteWebhookWithResponse(ctx context.Context, id 
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /webhooks/{id} (the `GetWebhook` operationId).
-func (c *ClientWithResponses) GetWebhookWithResponse(ctx context.Context, id ID, params *GetWebhookParams, reqEditors ...RequestEditorFn) (*GetWebhookResponse, error) {
+func (c *ClientWithResponses) GetWebhookWithResponse(ctx context.Context, id WebhookID, params *GetWebhookParams, reqEditors ...RequestEditorFn) (*GetWebhookResponse, error) {
 	rsp, err := c.GetWebhook(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -31485,7 +31725,7 @@ func (c *ClientWithResponses) GetWebhookWithResponse(ctx context.Context, id ID,
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /webhooks/{id} (the `PatchWebhook` operationId).
-func (c *ClientWithResponses) PatchWebhookWithBodyWithResponse(ctx context.Context, id ID, params *PatchWebhookParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchWebhookResponse, error) {
+func (c *ClientWithResponses) PatchWebhookWithBodyWithResponse(ctx context.Context, id WebhookID, params *PatchWebhookParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchWebhookResponse, error) {
 	rsp, err := c.PatchWebhookWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -31500,7 +31740,7 @@ func (c *ClientWithResponses) PatchWebhookWithBodyWithResponse(ctx context.Conte
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /webhooks/{id} (the `PatchWebhook` operationId).
-func (c *ClientWithResponses) PatchWebhookWithResponse(ctx context.Context, id ID, params *PatchWebhookParams, body PatchWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchWebhookResponse, error) {
+func (c *ClientWithResponses) PatchWebhookWithResponse(ctx context.Context, id WebhookID, params *PatchWebhookParams, body PatchWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchWebhookResponse, error) {
 	rsp, err := c.PatchWebhook(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -31515,7 +31755,7 @@ func (c *ClientWithResponses) PatchWebhookWithResponse(ctx context.Context, id I
 // Takes a body of the `application/merge-patch+json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PATCH /webhooks/{id} (the `PatchWebhook` operationId).
-func (c *ClientWithResponses) PatchWebhookWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id ID, params *PatchWebhookParams, body PatchWebhookApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchWebhookResponse, error) {
+func (c *ClientWithResponses) PatchWebhookWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id WebhookID, params *PatchWebhookParams, body PatchWebhookApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchWebhookResponse, error) {
 	rsp, err := c.PatchWebhookWithApplicationMergePatchPlusJSONBody(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -31530,7 +31770,7 @@ func (c *ClientWithResponses) PatchWebhookWithApplicationMergePatchPlusJSONBodyW
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /webhooks/{id} (the `UpdateWebhook` operationId).
-func (c *ClientWithResponses) UpdateWebhookWithBodyWithResponse(ctx context.Context, id ID, params *UpdateWebhookParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateWebhookResponse, error) {
+func (c *ClientWithResponses) UpdateWebhookWithBodyWithResponse(ctx context.Context, id WebhookID, params *UpdateWebhookParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UpdateWebhookResponse, error) {
 	rsp, err := c.UpdateWebhookWithBody(ctx, id, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -31545,7 +31785,7 @@ func (c *ClientWithResponses) UpdateWebhookWithBodyWithResponse(ctx context.Cont
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with PUT /webhooks/{id} (the `UpdateWebhook` operationId).
-func (c *ClientWithResponses) UpdateWebhookWithResponse(ctx context.Context, id ID, params *UpdateWebhookParams, body UpdateWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateWebhookResponse, error) {
+func (c *ClientWithResponses) UpdateWebhookWithResponse(ctx context.Context, id WebhookID, params *UpdateWebhookParams, body UpdateWebhookJSONRequestBody, reqEditors ...RequestEditorFn) (*UpdateWebhookResponse, error) {
 	rsp, err := c.UpdateWebhook(ctx, id, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -31560,7 +31800,7 @@ func (c *ClientWithResponses) UpdateWebhookWithResponse(ctx context.Context, id 
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /webhooks/{id}/history (the `GetWebhookHistory` operationId).
-func (c *ClientWithResponses) GetWebhookHistoryWithResponse(ctx context.Context, id ID, params *GetWebhookHistoryParams, reqEditors ...RequestEditorFn) (*GetWebhookHistoryResponse, error) {
+func (c *ClientWithResponses) GetWebhookHistoryWithResponse(ctx context.Context, id WebhookID, params *GetWebhookHistoryParams, reqEditors ...RequestEditorFn) (*GetWebhookHistoryResponse, error) {
 	rsp, err := c.GetWebhookHistory(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -31575,7 +31815,7 @@ func (c *ClientWithResponses) GetWebhookHistoryWithResponse(ctx context.Context,
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /webhooks/{id}/replay (the `ReplayWebhook` operationId).
-func (c *ClientWithResponses) ReplayWebhookWithResponse(ctx context.Context, id ID, params *ReplayWebhookParams, reqEditors ...RequestEditorFn) (*ReplayWebhookResponse, error) {
+func (c *ClientWithResponses) ReplayWebhookWithResponse(ctx context.Context, id WebhookID, params *ReplayWebhookParams, reqEditors ...RequestEditorFn) (*ReplayWebhookResponse, error) {
 	rsp, err := c.ReplayWebhook(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -31590,7 +31830,7 @@ func (c *ClientWithResponses) ReplayWebhookWithResponse(ctx context.Context, id 
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /webhooks/{id}/rotate (the `RotateWebhook` operationId).
-func (c *ClientWithResponses) RotateWebhookWithResponse(ctx context.Context, id ID, params *RotateWebhookParams, reqEditors ...RequestEditorFn) (*RotateWebhookResponse, error) {
+func (c *ClientWithResponses) RotateWebhookWithResponse(ctx context.Context, id WebhookID, params *RotateWebhookParams, reqEditors ...RequestEditorFn) (*RotateWebhookResponse, error) {
 	rsp, err := c.RotateWebhook(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -31605,7 +31845,7 @@ func (c *ClientWithResponses) RotateWebhookWithResponse(ctx context.Context, id 
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /webhooks/{id}/secret (the `GetWebhookSecret` operationId).
-func (c *ClientWithResponses) GetWebhookSecretWithResponse(ctx context.Context, id ID, params *GetWebhookSecretParams, reqEditors ...RequestEditorFn) (*GetWebhookSecretResponse, error) {
+func (c *ClientWithResponses) GetWebhookSecretWithResponse(ctx context.Context, id WebhookID, params *GetWebhookSecretParams, reqEditors ...RequestEditorFn) (*GetWebhookSecretResponse, error) {
 	rsp, err := c.GetWebhookSecret(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
@@ -31620,7 +31860,7 @@ func (c *ClientWithResponses) GetWebhookSecretWithResponse(ctx context.Context, 
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /webhooks/{id}/test (the `TestWebhook` operationId).
-func (c *ClientWithResponses) TestWebhookWithResponse(ctx context.Context, id ID, params *TestWebhookParams, reqEditors ...RequestEditorFn) (*TestWebhookResponse, error) {
+func (c *ClientWithResponses) TestWebhookWithResponse(ctx context.Context, id WebhookID, params *TestWebhookParams, reqEditors ...RequestEditorFn) (*TestWebhookResponse, error) {
 	rsp, err := c.TestWebhook(ctx, id, params, reqEditors...)
 	if err != nil {
 		return nil, err
