@@ -581,3 +581,13 @@ func TestMessagesOfFreezesAreShort(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, RolloutStep{Reason: "freeze", Stage: "all", Message: `freeze "stop" of c0, c1, c2 and 1 more`, Until: time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC)}, step)
 }
+
+// TestLayersOfPinnedCluster: a pinned cluster is shown with the layers that match it, although the pin has the settings.
+func TestLayersOfPinnedCluster(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, string(KindCluster), `{"id":"a","cluster_dns":"a.example.com","environment":"prod"}`, string(KindLayer), `{"id":"l","priority":1,"selector":"environment=prod"}`)
+	w.must(patch(KindCluster, "a", `{"pinned":{"reason":"INC-7"}}`))
+	view := w.state.EffectiveView(w.state.docs[KindCluster]["a"]).(*api.Cluster)
+	require.Equal(t, []string{"l"}, view.Layers)
+	require.NotNil(t, view.Pinned)
+}

@@ -147,7 +147,7 @@ func (s *State) EffectiveView(d *Document) any {
 	e := s.Effective(d)
 	view := s.kinds.viewOf(d, e.value)
 	c := s.kinds.cluster(view)
-	c.Layers, c.Excludes = append([]string{}, e.layerIDs()...), nil
+	c.Layers, c.Excludes = append([]string{}, s.configured(d).layerIDs()...), nil // also those of a pinned cluster
 	c.Patches = make(api.Patches, len(e.cluster.Patches))
 	for component, values := range e.cluster.Patches {
 		if values = overlayPatches(nil, values); len(values) > 0 {
