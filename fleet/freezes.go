@@ -116,6 +116,9 @@ func checkFreeze(c *checker, f *freeze) {
 	if f.All == (strings.TrimSpace(f.Selector) != "") {
 		c.problem("/selector", "exactly one of selector (not empty) and all is required")
 	}
+	if f.Selector != "" && !slices.ContainsFunc(c.next.All(KindCluster), func(d *Document) bool { return f.matches(d.Cluster()) }) {
+		c.warn("freeze %q matches no cluster", f.ID)
+	}
 	switch {
 	case f.From != nil && f.Until != nil && !f.From.Before(*f.Until):
 		c.problem("/until", "must be later than from")

@@ -339,3 +339,16 @@ func TestEveryWriterObeysFreezes(t *testing.T) {
 }
 
 var bump2 = patchOp(KindComponent, "loki", `{"component_version":"9"}`)
+
+// TestFreezeOfNoCluster: a selector with a typing error would freeze nothing, so a freeze without clusters is a warning.
+func TestFreezeOfNoCluster(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, string(KindCluster), `{"id":"a","cluster_dns":"a.example.com","environment":"prod"}`)
+	const warning = `freeze "f" matches no cluster`
+	freeze := func(selector string) func(*Tx) error {
+		return create(KindFreeze, `{"id":"f","reason":"CHG-1","selector":"`+selector+`"}`)
+	}
+	require.Contains(t, w.plan(freeze("env=prod")).Warnings, warning)
+	require.NotContains(t, w.plan(freeze("environment=prod")).Warnings, warning)
+	require.NotContains(t, w.plan(create(KindFreeze, `{"id":"f","reason":"CHG-1","all":true}`)).Warnings, warning)
+}
