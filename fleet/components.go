@@ -165,6 +165,9 @@ func adviseComponent(c *checker, p *api.PlatformComponent) {
 		if len(p.ValuesFrom) > 0 {
 			c.warn("values_from of component %q has no effect: it is of type %s, and has no Helm values", p.ID, p.Type)
 		}
+		if p.TargetNamespace != p.ID {
+			c.warn("target_namespace of component %q has no effect: it is of type %s, whose objects go where its manifests say, or to the namespace default", p.ID, p.Type)
+		}
 		return
 	}
 	if p.ComponentVersion != latest && p.OCITag != latest && p.OCITag != p.ComponentVersion {
