@@ -2,10 +2,12 @@ package fleet
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
@@ -27,6 +29,20 @@ func ParseSelector(s string) (Selector, error) {
 
 // Matches reports whether the selector selects a cluster.
 func (s Selector) Matches(c *api.Cluster) bool { return s.selector.Matches(clusterLabels{c}) }
+
+// UnknownLabels returns the labels, sorted, that the selector requires and no cluster has: often a typing error, as `env` for
+// `environment`.
+func (s Selector) UnknownLabels(isKnown func(label string) bool) (unknown []string) {
+	requirements, _ := s.selector.Requirements()
+	for _, r := range requirements {
+		required := r.Operator() != selection.DoesNotExist && r.Operator() != selection.NotIn && r.Operator() != selection.NotEquals
+		if required && !slices.Contains(unknown, r.Key()) && !isKnown(r.Key()) {
+			unknown = append(unknown, r.Key())
+		}
+	}
+	slices.Sort(unknown)
+	return unknown
+}
 
 // clusterLabels presents a cluster's labels to a selector, with its environment and id as labels of these names.
 type clusterLabels struct{ *api.Cluster }

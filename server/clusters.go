@@ -1,12 +1,15 @@
 package server
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/labstack/echo/v4"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+
+	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 )
 
 // modeOrphan is the mode of DELETE that removes a cluster without uninstalling it.
@@ -36,10 +39,33 @@ func (s *Server) ListClusters(c echo.Context, p api.ListClustersParams) error {
 		return err
 	}
 	docs = slices.DeleteFunc(docs, func(d *fleet.Document) bool { return !running(d) })
+	if len(docs) == 0 {
+		if err := warnUnknownLabels(c, st, value(p.Selector)); err != nil {
+			return err
+		}
+	}
 	if p.View != nil {
 		return listViews(c, docs, p.Limit, p.Offset, st.EffectiveView)
 	}
 	return listDocuments(c, docs, p.Limit, p.Offset)
+}
+
+// warnUnknownLabels warns of labels in a selector that no cluster has.
+func warnUnknownLabels(c echo.Context, st *fleet.State, selector string) error {
+	sel, err := fleet.ParseSelector(selector)
+	if err != nil {
+		return err
+	}
+	isKnown := func(label string) bool {
+		return slices.ContainsFunc(st.All(fleet.KindCluster), func(d *fleet.Document) bool {
+			_, has := fleet.Label(d.Cluster(), label)
+			return has
+		})
+	}
+	for _, label := range sel.UnknownLabels(isKnown) {
+		response.AddWarnings(c, []string{fmt.Sprintf("no cluster has the label %q; clusters have their labels, environment and id", label)})
+	}
+	return nil
 }
 
 // selectClusters keeps the clusters of an environment that match a selector; nil does not filter.

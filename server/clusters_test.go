@@ -94,6 +94,21 @@ func TestEnvironmentOfOneCluster(t *testing.T) {
 	w.get(demoCluster+"?enviro=dev").problem(400, "validation_error")
 }
 
+// TestSelectorOfUnknownLabel: an empty list because of a label that no cluster has is told apart from one of clusters with other values.
+func TestSelectorOfUnknownLabel(t *testing.T) {
+	t.Parallel()
+	w := setupWith(t, options{empty: true})
+	w.create("/clusters", `{"id":"a","cluster_dns":"a.example.com","environment":"prod","labels":{"region":"eu"}}`)
+	for selector, warning := range map[string]string{
+		"env=prod":  `299 - "no cluster has the label \"env\"; clusters have their labels, environment and id"`,
+		"tier":      `299 - "no cluster has the label \"tier\"; clusters have their labels, environment and id"`,
+		"region=us": "", "region=eu": "", "environment=dev": "", "id=b": "", "region=eu,!tier": "", "!region": "", "region=us,tier!=gold": "",
+	} {
+		require.Equal(t, warning, w.get("/clusters?selector="+url.QueryEscape(selector)).want(200).header.Get("Warning"), selector)
+	}
+}
+
+// TestClusterFilters: matches, and no match, also beside other filters.
 func TestClusterFilters(t *testing.T) {
 	t.Parallel()
 	w := setupWith(t, options{empty: true})

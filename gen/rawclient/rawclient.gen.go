@@ -24470,6 +24470,7 @@ func (r ApplyBatchResponse) StatusCode() int {
 type ListClustersResponse200Headers struct {
 	Age            *int
 	Link           *string
+	Warning        *string
 	XFleetRevision *int64
 	XTotalCount    *int
 }
@@ -32807,6 +32808,13 @@ func ParseListClustersResponse(rsp *http.Response) (*ListClustersResponse, error
 				return nil, err
 			}
 			headers.Link = &value
+		}
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
 		}
 		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
 			var value int64
