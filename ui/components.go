@@ -79,6 +79,7 @@ type componentView struct {
 	Disabled  int
 	New       *versionsView // nil: there are neither policies nor known or held versions
 	Strip     *strip        // nil: none
+	Rollouts  []rolloutRow  // open ones that change it
 	Changes   []changeRow
 	More      string
 	Older     string // not empty: older changes have not been searched
@@ -136,6 +137,15 @@ func showComponent(req *pageRequest) error {
 	}
 	if view.Strip, err = req.makeStrip(stripSource{of: api.GetStatusHistoryParams{Component: &id}, marks: revisionMarks(view.Changes), freezes: req.freezes}); err != nil {
 		return err
+	}
+	attention, others, _, err := req.openRollouts()
+	if err != nil {
+		return err
+	}
+	for _, row := range slices.Concat(attention, others) {
+		if slices.Contains(row.Components, id) {
+			view.Rollouts = append(view.Rollouts, row)
+		}
 	}
 	view.Delete = req.deleteLink(client.KindPlatformComponent, id, link("components", id, "delete"))
 	view.frame = req.frame(id, "components")

@@ -80,6 +80,9 @@ func leaves(document json.RawMessage, reveal bool) (map[string]leaf, error) {
 	return out, nil
 }
 
+// fieldSeparator stands between the names of a path.
+const fieldSeparator = " › "
+
 // collect adds the leaves of a value; shown is the same value masked.
 func collect(out map[string]leaf, path []string, value, shown any) {
 	switch value := value.(type) {
@@ -100,7 +103,7 @@ func collect(out map[string]leaf, path []string, value, shown any) {
 			return
 		}
 	}
-	out[strings.Join(path, " › ")] = leaf{redact.Display(value), redact.Display(shown)}
+	out[strings.Join(path, fieldSeparator)] = leaf{redact.Display(value), redact.Display(shown)}
 }
 
 // listEntryName returns the id of an entry of a list, or its index.

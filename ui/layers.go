@@ -39,8 +39,9 @@ type layerView struct {
 	Clusters    []string // the first
 	More        int
 	All         string
-	Overrides   []string
-	Patched     []string
+	Fields      []fieldChange // the settings and values, in After
+	Hidden      bool
+	Reveal      string
 	Changes     []changeRow
 	HistoryLink string
 	Delete      pageLink
@@ -88,6 +89,18 @@ func layerLists(document []byte) (lists []layerList, err error) {
 	return lists, nil
 }
 
+// layerFacts are the fields of a layer that the page shows apart from its settings.
+var layerFacts = []string{"id", "description", "priority", "selector", "all", "clusters"}
+
+// layerSettings returns what a layer sets: the settings of its entries, overrides and values, without the ids of the entries.
+func layerSettings(document []byte, reveal bool) ([]fieldChange, error) {
+	fields, err := diff(nil, document, reveal)
+	return slices.DeleteFunc(fields, func(f fieldChange) bool {
+		first, _, _ := strings.Cut(f.Field, fieldSeparator)
+		return slices.Contains(layerFacts, first) || strings.HasSuffix(f.Field, fieldSeparator+"id") || isEmptyContainer(f.After)
+	}), err
+}
+
 // showLayer shows one layer, its clusters and its history.
 func showLayer(req *pageRequest) error {
 	id := req.r.PathValue("id")
@@ -105,8 +118,13 @@ func showLayer(req *pageRequest) error {
 	if view.Lists, err = layerLists(doc.Body); err != nil {
 		return err
 	}
-	view.Overrides = slices.Sorted(maps.Keys(layer.Overrides))
-	view.Patched = slices.Sorted(maps.Keys(layer.Patches))
+	if view.Fields, err = layerSettings(doc.Body, req.reveal()); err != nil {
+		return err
+	}
+	view.Reveal = req.revealLink()
+	for _, f := range view.Fields {
+		view.Hidden = view.Hidden || f.Hidden
+	}
 	if view.Changes, _, err = req.changes(&api.ListRevisionsParams{Kind: new("layer"), ID: &id, Limit: new(overviewChanges)}); err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 type rolloutRow struct {
 	ID, State, Description string
 	Changes                string   // the documents
+	Components             []string // of these documents
 	Next                   string   // the next stage; empty: none
 	Served, Clusters       int      // clusters that are served the change, and all
 	Bar                    stateBar // of the clusters whose inputs change
@@ -68,6 +69,9 @@ func makeRolloutRow(r api.Rollout) rolloutRow {
 	var documents []string
 	for _, ch := range r.Changes {
 		documents = append(documents, kindName(ch.Kind)+" "+ch.ID)
+		if ch.Kind == client.KindPlatformComponent {
+			row.Components = append(row.Components, ch.ID)
+		}
 	}
 	row.Changes = strings.Join(documents, ", ")
 	row.NeedsAttention = r.State == "paused" || row.Open() && counts["failed"] > 0 || r.Waiting != nil && slices.Contains(personalReasons, r.Waiting.Reason)
