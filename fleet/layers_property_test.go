@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/fixtures"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
@@ -83,19 +84,7 @@ func TestRandomEditsOfLayers(t *testing.T) {
 
 func layeredWorld(t *testing.T) *world {
 	t.Helper()
-	docs := []string{
-		string(KindComponent), `{"id":"c0","component_path":"p","oci_url":"https://charts.example.com","patches":{"a":"1","b.c":"x"}}`,
-		string(KindComponent), `{"id":"c1","component_path":"p","oci_url":"https://charts.example.com","depends_on":["c0"]}`,
-		string(KindComponent), `{"id":"c2","component_path":"p","oci_url":"oci://registry.example.com/x","patches":{"A":"1"}}`,
-		string(KindNamespace), `{"id":"n0"}`, string(KindNamespace), `{"id":"n1"}`,
-		string(KindRoleBinding), `{"id":"b0","role":"view","subjects":[{"kind":"User","name":"jo"}]}`,
-		string(KindResourceType), `{"id":"t","overridable":["x","y"],"schema":{"type":"object","additionalProperties":false,"properties":{"x":{"default":0},"y":{"default":"a"},"z":{"default":[]}}}}`,
-		string(ResourceKind("t")), `{"id":"r0"}`, string(ResourceKind("t")), `{"id":"r1","spec":{"x":3}}`,
-	}
-	for i, labels := range []string{`{}`, `{"tier":"a"}`, `{"tier":"b","region":"eu"}`} {
-		docs = append(docs, string(KindCluster), fmt.Sprintf(`{"id":"k%d","cluster_dns":"k%d.example.com","environment":"dev","labels":%s}`, i, i, labels))
-	}
-	return newWorld(t, docs...)
+	return newWorld(t, fixtures.Layered()...)
 }
 
 // flattened returns a fleet without layers: the definitions of another fleet and one of its clusters, whose document holds
@@ -264,98 +253,6 @@ func flattened(t require.TestingT, s *State, doc *Document) *State {
 }
 
 func randomLayerEdit(t *rapid.T) (func(*Tx) error, string) {
-	n := func(name string, most int) int { return rapid.IntRange(0, most).Draw(t, name) }
-	pick := func(name string, of ...string) string { return rapid.SampledFrom(of).Draw(t, name) }
-	id, cluster := fmt.Sprint("l", n("layer", 3)), fmt.Sprint("k", n("cluster", 3))
-	settings := func() string {
-		return pick("settings", "", "", `,"component_version":"1.0"`, `,"component_version":"2.0","oci_tag":"t"`, `,"component_path":"q"`, `,"values_from":[{"kind":"Secret","name":"s"}]`,
-			`,"oci_tag":"t","oci_digest":"sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"`, `,"component_version":"2.0","oci_digest":"sha256:f123456789abcdeff123456789abcdeff123456789abcdeff123456789abcdef"`,
-			`,"images":[{"name":"a","new_tag":"1"}]`, `,"images":[{"name":"a"},{"name":"b","new_name":"c"}]`)
-	}
-	components := func(enabled ...string) string {
-		var out []string
-		for _, c := range rapid.SliceOfNDistinct(rapid.IntRange(0, 2), 0, 3, rapid.ID).Draw(t, "components") {
-			out = append(out, fmt.Sprintf(`{"id":"c%d"%s%s}`, c, settings(), pick("enabled", enabled...)))
-		}
-		return strings.Join(out, ",")
-	}
-	refs := func(letter string, most int) string {
-		var out []string
-		for _, c := range rapid.SliceOfNDistinct(rapid.IntRange(0, most), 0, most+1, rapid.ID).Draw(t, letter) {
-			out = append(out, fmt.Sprintf(`{"id":"%s%d"}`, letter, c))
-		}
-		return strings.Join(out, ",")
-	}
-	resources := func() string {
-		var out []string
-		for _, c := range rapid.SliceOfNDistinct(rapid.IntRange(0, 1), 0, 2, rapid.ID).Draw(t, "resources") {
-			out = append(out, fmt.Sprintf(`{"id":"r%d"%s}`, c, pick("overrides", "", `,"overrides":{"x":1}`, `,"overrides":{"x":[2],"y":"b"}`, `,"overrides":{"y":{"k":1}}`)))
-		}
-		return strings.Join(out, ",")
-	}
-	values := func(nulls bool) string {
-		all := []string{`"a":"2"`, `"a":3`, `"b.c":"y"`, `"b.d":true`, `"b":{"k":1}`, `"l[0]":1`}
-		if nulls {
-			all = append(all, `"a":null`, `"b.c":null`, `"b":null`)
-		}
-		path := func(s string) string { before, _, _ := strings.Cut(s, ":"); return before }
-		return "{" + strings.Join(rapid.SliceOfNDistinct(rapid.SampledFrom(all), 0, 2, path).Draw(t, "values"), ",") + "}"
-	}
-	switch n("edit", 11) {
-	case 0, 1, 2, 3:
-		overrides := pick("apart", "", "", `"c0":{"component_version":"9"}`, `"c1":{"oci_tag":"u","component_path":"z"}`)
-		body := fmt.Sprintf(`{"id":%q,"priority":%d,%s,"platform_components":[%s],"namespaces":[%s],"rolebindings":[%s],"resources":{"t":[%s]},"overrides":{%s},"patches":{"c0":%s,"c1":%s,"c2":%s}%s}`,
-			id, n("priority", 9), pick("selector", `"selector":"tier=a"`, `"selector":"tier in (a,b)"`, `"selector":"environment=dev"`, `"selector":"region"`, `"selector":"!tier"`, `"all":true`),
-			components("", "", `,"enabled":false`, `,"enabled":true`), refs("n", 1), refs("b", 0), resources(), overrides, values(true), values(true), pick("variables", `{}`, `{"A":"2"}`, `{"A":null,"B":1}`),
-			pick("protection", "", "", "", `,"deletion_protection":true`, `,"deletion_protection":false`))
-		return func(tx *Tx) error {
-			if _, err := tx.Get(KindLayer, id); err != nil {
-				return create(KindLayer, body)(tx)
-			}
-			return put(KindLayer, id, body)(tx)
-		}, body
-	case 4:
-		return remove(KindLayer, id, DeleteOptions{}), "remove " + id
-	case 5:
-		labels := pick("labels", `{"tier":"a"}`, `{"tier":"b"}`, `{"tier":null}`, `{"region":"eu"}`, `{"region":null}`)
-		return func(tx *Tx) error { _, err := tx.SetLabels(cluster, []byte(labels)); return err }, cluster + " gets " + labels
-	case 6, 7:
-		excludes := pick("excludes", `{}`, `{}`, `{"namespaces":["n0"]}`, `{"namespaces":["n1","n0"],"rolebindings":["b0"]}`, `{"resources":{"t":["r0"]}}`)
-		body := fmt.Sprintf(`{"id":%q,"cluster_dns":"%s.example.com","environment":%q,"platform_components":[%s],"namespaces":[%s],"resources":{"t":[%s]},"patches":{"c0":%s},"excludes":%s}`,
-			cluster, cluster, pick("environment", "dev", "prod"), components("", `,"enabled":false`), refs("n", 1), resources(), values(false), excludes)
-		return func(tx *Tx) error {
-			if _, err := tx.Get(KindCluster, cluster); err != nil {
-				return create(KindCluster, body)(tx)
-			}
-			return put(KindCluster, cluster, body)(tx)
-		}, body
-	case 8:
-		kind, def := KindComponent, fmt.Sprint("c", n("component", 2))
-		if rapid.Bool().Draw(t, "namespace") {
-			kind, def = KindNamespace, fmt.Sprint("n", n("namespace", 1))
-		}
-		if rapid.Bool().Draw(t, "off") {
-			return func(tx *Tx) error { _, err := tx.Unassign(cluster, kind, def); return err }, "unassign " + def + " from " + cluster
-		}
-		return assign(cluster, kind, def, ""), "assign " + def + " to " + cluster
-	case 9:
-		def, body := fmt.Sprint("c", n("component", 2)), values(true)
-		return func(tx *Tx) error { _, err := tx.PatchValues(cluster, def, []byte(body), PatchOptions{}); return err }, "patch " + def + " on " + cluster + ": " + body
-	case 10:
-		kind, def := KindComponent, fmt.Sprint("c", n("component", 2))
-		switch n("kind", 2) {
-		case 1:
-			kind, def = KindNamespace, fmt.Sprint("n", n("namespace", 1))
-		case 2:
-			kind, def = KindResourceType, "t"
-		}
-		return remove(kind, def, DeleteOptions{Cascade: true}), "remove " + def
-	default:
-		if rapid.Bool().Draw(t, "whole cluster") {
-			return remove(KindCluster, cluster, DeleteOptions{Orphan: rapid.Bool().Draw(t, "orphan")}), "remove " + cluster
-		}
-		def := fmt.Sprint("c", n("component", 1))
-		body := fmt.Sprintf(`{"patches":{"a":%s}}`, pick("catalog", `"7"`, `null`, `{"x":1}`))
-		return patch(KindComponent, def, body), def + " gets " + body
-	}
+	op := fixtures.RandomLayerEdit(t)
+	return batch(op), op
 }

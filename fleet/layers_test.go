@@ -9,34 +9,21 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/fixtures"
 )
 
 // tiers has four clusters without settings except labels, and the given layers.
 func tiers(t *testing.T, layers ...string) *world {
 	t.Helper()
-	docs := []string{
-		string(KindComponent), `{"id":"grafana","component_path":"grafana","oci_url":"https://charts.example.com","component_version":"17.0.0","patches":{"replicas":"1"}}`,
-		string(KindComponent), `{"id":"loki","component_path":"loki","oci_url":"https://charts.example.com","depends_on":["grafana"]}`,
-		string(KindNamespace), `{"id":"team"}`,
-		string(KindNamespace), `{"id":"kept","deletion_policy":"orphan"}`,
-		string(KindRoleBinding), `{"id":"readers","role":"view","subjects":[{"kind":"Group","name":"dev"}]}`,
-		string(KindResourceType), `{"id":"quotas","identity":[],"overridable":["cpu"],"schema":{"type":"object","additionalProperties":false,"properties":{"cpu":{"type":"integer","default":1}}}}`,
-		string(ResourceKind("quotas")), `{"id":"small"}`,
-	}
-	for i, labels := range []string{`{"tier":"dev"}`, `{"tier":"dev","region":"eu"}`, `{"tier":"prod","region":"eu"}`, `{"tier":"prod"}`} {
-		docs = append(docs, string(KindCluster), fmt.Sprintf(`{"id":"c%d","cluster_dns":"c%d.example.com","environment":"dev","labels":%s}`, i, i, labels))
-	}
-	for _, l := range layers {
-		docs = append(docs, string(KindLayer), l)
-	}
-	w := newWorld(t, docs...)
+	w := newWorld(t, fixtures.Tiers(layers...)...)
 	w.state.rules.MaxRemovals = 5
 	return w
 }
 
 const (
-	baseLayer = `{"id":"base","priority":10,"all":true,"platform_components":[{"id":"grafana"}],"namespaces":[{"id":"team"}],"rolebindings":[{"id":"readers"}],"resources":{"quotas":[{"id":"small"}]}}`
-	prodLayer = `{"id":"prod","priority":20,"selector":"tier=prod","platform_components":[{"id":"loki"}],"overrides":{"grafana":{"component_version":"17.1.0"}},"patches":{"grafana":{"replicas":"3"}},"resources":{"quotas":[{"id":"small","overrides":{"cpu":4}}]}}`
+	baseLayer = fixtures.BaseLayer
+	prodLayer = fixtures.ProdLayer
 )
 
 func component(t *testing.T, s *State, dns, id string) map[string]any {
