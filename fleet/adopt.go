@@ -147,7 +147,7 @@ func (ad *adoption) editLayer(obj map[string]any) error {
 		for path := range paths {
 			value, err := ParseJSON(first.Patches[component][path])
 			if err != nil {
-				return errUnreadable(ad.clusters[0].doc, err)
+				return ad.clusters[0].doc.Unreadable(err)
 			}
 			settings[path] = value
 		}
@@ -163,7 +163,7 @@ func (ad *adoption) editCluster(before *Document, obj map[string]any) (changed b
 		}
 		items, err := list.openList(obj)
 		if err != nil {
-			return false, errUnreadable(before, err)
+			return false, before.Unreadable(err)
 		}
 		left := make([]any, 0, len(items))
 		for i, id := range list.ids(before.own) {

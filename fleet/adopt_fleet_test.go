@@ -161,25 +161,3 @@ func slicesOf(s *State) (records []Record) {
 	}
 	return records
 }
-
-// TestExplainAValueOfFivePlaces: the highest document sets the value, and the others are overridden.
-func TestExplainAValueOfFivePlaces(t *testing.T) {
-	t.Parallel()
-	w := &world{t: t, state: onLayers(t, platform(t, 28)), now: time.Date(2026, 1, 2, 5, 0, 0, 0, time.UTC)}
-	for i, layer := range []string{"base", "dev", "eu", "shop"} {
-		w.must(batch(fmt.Sprintf(`{"op":"patch_values","layers":[%q],"component_id":"common-00","values":{"replicaCount":%d}}`, layer, 10+i)))
-	}
-	w.must(batch(`{"op":"patch_values","cluster_ids":["k0000"],"component_id":"common-00","values":{"replicaCount":20}}`))
-	doc, _ := w.state.Get(KindCluster, "k0000")
-	ex, err := w.state.Explain(t.Context(), doc, "platform-components", "common-00", "/values/replicaCount")
-	require.NoError(t, err)
-	require.Len(t, ex.Inputs[0].Values, 1)
-	value := ex.Inputs[0].Values[0]
-	require.Equal(t, "k0000", value.SaidBy.ID)
-	var instead []string
-	for _, say := range value.InsteadOf {
-		raw, _ := say.Value.Get()
-		instead = append(instead, say.Kind+"/"+say.ID+"="+string(raw))
-	}
-	require.Equal(t, []string{"layer/shop=13", "layer/eu=12", "layer/dev=11", "layer/base=10", "platform_component/common-00=1"}, instead)
-}

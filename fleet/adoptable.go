@@ -122,7 +122,7 @@ func (ad *adoption) commonEntries(list *adoptedList) (map[string]map[string]any,
 	for n, m := range ad.clusters {
 		items, err := list.openList(m.obj)
 		if err != nil {
-			return nil, errUnreadable(m.doc, err)
+			return nil, m.doc.Unreadable(err)
 		}
 		for i, id := range list.ids(m.doc.own) {
 			text, ok := items[i].(jsontext.Text)
@@ -153,7 +153,7 @@ func (ad *adoption) commonEntries(list *adoptedList) (map[string]map[string]any,
 		if e.alike {
 			obj, err := unstructured.Decode(e.text)
 			if err != nil {
-				return nil, errUnreadable(ad.clusters[0].doc, err)
+				return nil, ad.clusters[0].doc.Unreadable(err)
 			}
 			common[id] = obj
 		}

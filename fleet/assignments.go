@@ -78,7 +78,7 @@ func setLabels(patch []byte) clusterEdit {
 		}
 		labels, err := unstructured.OpenField(obj, "labels")
 		if err != nil {
-			return false, errUnreadable(before, err)
+			return false, before.Unreadable(err)
 		}
 		obj["labels"] = jsontext.MergePatch(labels, request)
 		return true, nil
@@ -121,14 +121,14 @@ func (tx *Tx) assign(kind Kind, id string, settings []byte) clusterEdit {
 		}
 		entries, err := a.openEntries(obj, id)
 		if err != nil {
-			return false, errUnreadable(before, err)
+			return false, before.Unreadable(err)
 		}
 		at := slices.IndexFunc(entries, unstructured.HasID(id))
 		if at < 0 {
 			at = len(entries)
 			entries = append(entries, tx.newEntry(before, a, id))
 			if err := a.removeExclusion(obj, id); err != nil {
-				return false, errUnreadable(before, err)
+				return false, before.Unreadable(err)
 			}
 		}
 		entry, _, _ := unstructured.Entry(entries[at])
@@ -197,7 +197,7 @@ func (tx *Tx) unassign(kind Kind, id string) clusterEdit {
 		tx.warnFromLayer(before, a, id)
 		entries, err := a.openEntries(obj, id)
 		if err != nil {
-			return false, errUnreadable(before, err)
+			return false, before.Unreadable(err)
 		}
 		left := slices.DeleteFunc(slices.Clone(entries), unstructured.HasID(id))
 		if len(left) == len(entries) {
@@ -237,7 +237,7 @@ func (tx *Tx) warnFromLayer(cluster *Document, a *descriptor, id string) {
 func setPatches(before *Document, obj map[string]any, component string, o *fieldmanagers.Patches) error {
 	for _, field := range []string{"patches", "patch_owners"} {
 		if _, err := unstructured.OpenField(obj, field); err != nil {
-			return errUnreadable(before, err)
+			return before.Unreadable(err)
 		}
 	}
 	unstructured.SetNestedKey(obj, "patches", component, o.Values(), len(o.Values()))

@@ -68,20 +68,33 @@ func (s *State) inputsChangedBy(work work, changes []Change, later Documents, kn
 	return out, nil
 }
 
-// withBodies returns the State with some documents replaced by other versions; it serves no polls.
+// WithDocuments returns the State with some documents replaced by other versions; it serves no polls.
+func (s *State) WithDocuments(docs Documents) (*State, error) {
+	out, _, err := s.withBodies(docs)
+	return out, err
+}
+
+// withBodies is WithDocuments, with the edits that it makes.
 func (s *State) withBodies(docs Documents) (*State, []edit, error) {
 	c := Commit{Revision: s.head.Revision + 1, ID: s.head.ID, At: s.at}
-	var edits []edit
+	edits := s.editsOf(docs)
+	for _, e := range edits {
+		c.Changes = append(c.Changes, Change{Kind: e.kind, ID: e.id, After: docs[e.kind][e.id]})
+	}
+	out, err := s.Apply(c)
+	return out, edits, err
+}
+
+// editsOf returns the edits that replace documents by other versions, without the new versions.
+func (s *State) editsOf(docs Documents) (edits []edit) {
 	for _, kind := range slices.Sorted(maps.Keys(docs)) {
 		for _, id := range sortedKeys(docs[kind]) {
 			if doc := s.docs[kind][id]; (!isInternal(kind) || kind == KindPin) && (doc != nil || docs[kind][id] != nil) {
-				c.Changes = append(c.Changes, Change{Kind: kind, ID: id, After: docs[kind][id]})
 				edits = append(edits, edit{kind: kind, id: id})
 			}
 		}
 	}
-	out, err := s.Apply(c)
-	return out, edits, err
+	return edits
 }
 
 // changedInputs returns the inputs of one cluster that a commit changes.

@@ -81,15 +81,18 @@ type Change struct {
 // Action returns the effect on the document: create, update or delete. A decommissioned cluster counts as deleted, although
 // its document remains to answer its polls.
 func (c Change) Action() string {
-	was, is := c.Before != nil && !c.tombstone(c.Before), c.After != nil && !c.tombstone(c.After)
+	is := c.After != nil && !c.tombstone(c.After)
 	switch {
-	case !was && is:
+	case !c.Existed() && is:
 		return "create"
 	case !is:
 		return "delete"
 	}
 	return "update"
 }
+
+// Existed reports whether the document existed before the change. A decommissioned cluster did not.
+func (c Change) Existed() bool { return c.Before != nil && !c.tombstone(c.Before) }
 
 // tombstone reports whether a body of the changed document is a decommissioned cluster.
 func (c Change) tombstone(body json.RawMessage) bool {

@@ -139,3 +139,6 @@ func (c Commit) Reverts() (reverted []int64) {
 func NewState(rules Rules, head Head, at time.Time, records []Record) (*State, error) {
 	return compiledIn.state(rules, head, at, records)
 }
+
+// Empty returns a State without documents under the same rules.
+func (s *State) Empty() (*State, error) { return NewState(s.rules, Head{}, time.Time{}, nil) }

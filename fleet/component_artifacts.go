@@ -63,9 +63,9 @@ func (c *checker) repository(p *api.PlatformComponent, u *url.URL) {
 		c.problem("/oci_url", "must be a registry and the name of a repository in lower case, without tag and digest: they go into oci_tag and oci_digest")
 	case p.Type == typeKustomize && slices.Contains(strings.Split(path, "/"), ".."):
 		c.problem("/component_path", "must not leave the artifact")
-	case p.Type == typeHelm && u.Scheme == "oci" && !repositoryPath.MatchString(strings.TrimPrefix(path, "/")):
+	case p.Type == TypeHelm && u.Scheme == "oci" && !repositoryPath.MatchString(strings.TrimPrefix(path, "/")):
 		c.problem("/component_path", "must be the name of a chart, which is a repository below oci_url: lower case, without tag")
-	case p.Type == typeHelm && u.Scheme != "oci" && !chartName.MatchString(path):
+	case p.Type == TypeHelm && u.Scheme != "oci" && !chartName.MatchString(path):
 		c.problem("/component_path", "must be the name of a chart in the Helm repository")
 	}
 }

@@ -204,7 +204,7 @@ func adviseComponentsOn(c *checker, has *Effective) {
 		if p.Type == typeKustomize && len(e.ValuesFrom) > 0 {
 			c.warn("values_from of component %q on cluster %q has no effect: it is of type kustomize, and has no Helm values", e.ID, cl.ID)
 		}
-		if p.Type == typeHelm {
+		if p.Type == TypeHelm {
 			if pinned := cmp.Or(e.ComponentVersion, p.ComponentVersion); e.OCITag != "" && e.OCITag != pinned && pinned != latest {
 				c.warn("oci_tag %q of component %q on cluster %q has no effect: a helm component installs its component_version, here %s; set component_version on the cluster instead", e.OCITag, e.ID, cl.ID, pinned)
 			}
@@ -302,7 +302,7 @@ func inputDeployment(in api.FluxPlatformComponent) deployment {
 // newDeployment sets the path that Flux builds, which ends with the environment if the component requests that: the same as
 // in the templates of the cluster chart.
 func newDeployment(d deployment, inPath bool, environment string) deployment {
-	if d.Type == typeHelm {
+	if d.Type == TypeHelm {
 		d.URL = "" // the same chart from another registry
 	} else if inPath {
 		d.Path = strings.TrimSuffix(d.Path, "/") + "/" + environment
@@ -312,7 +312,7 @@ func newDeployment(d deployment, inPath bool, environment string) deployment {
 
 // redeployed reports whether the deployment has changed, on any cluster of any environment.
 func redeployed(was, is *api.PlatformComponent) bool {
-	return was.ClusterEnvEnabled != is.ClusterEnvEnabled && is.Type != typeHelm ||
+	return was.ClusterEnvEnabled != is.ClusterEnvEnabled && is.Type != TypeHelm ||
 		deploymentOn(was, &api.ComponentAssignment{}, "") != deploymentOn(is, &api.ComponentAssignment{}, "")
 }
 

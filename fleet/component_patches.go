@@ -14,11 +14,10 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
-// The ways to deploy a component.
-const (
-	typeHelm      = "helm"
-	typeKustomize = "kustomize"
-)
+// TypeHelm is the type of components that Flux deploys as Helm releases.
+const TypeHelm = "helm"
+
+const typeKustomize = "kustomize" // the other type
 
 const (
 	latest          = "latest" // a version or tag that is not pinned

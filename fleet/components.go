@@ -108,7 +108,7 @@ func normalizeType(obj map[string]any) {
 	case obj["type"] == nil && oci:
 		obj["type"], obj[typeDefaultField] = typeKustomize, true
 	case obj["type"] == nil, unset && obj["type"] == typeKustomize && !oci:
-		obj["type"] = typeHelm
+		obj["type"] = TypeHelm
 	}
 	if obj["type"] != typeKustomize {
 		delete(obj, typeDefaultField)
@@ -141,7 +141,7 @@ func checkComponent(c *checker, d *Document) {
 	c.text("/component_path", p.ComponentPath, 1024)
 	c.artifact("", p.ComponentVersion, p.OCITag, p.OCIDigest, p.Images)
 	c.text("/secret_ref", p.SecretRef, 253)
-	c.oneOf("/type", p.Type, typeHelm, typeKustomize)
+	c.oneOf("/type", p.Type, TypeHelm, typeKustomize)
 	checkSource(c, p)
 	c.releaseName("/release_name", p.ReleaseName)
 	c.dnsLabel("/target_namespace", p.TargetNamespace)
@@ -161,7 +161,7 @@ func checkComponent(c *checker, d *Document) {
 // adviseComponent warns of fields without effect: the templates of the cluster chart do not use them for the component's
 // type.
 func adviseComponent(c *checker, p *api.PlatformComponent) {
-	if p.Type != typeHelm {
+	if p.Type != TypeHelm {
 		if len(p.ValuesFrom) > 0 {
 			c.warn("values_from of component %q has no effect: it is of type %s, and has no Helm values", p.ID, p.Type)
 		}

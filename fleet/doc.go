@@ -41,7 +41,8 @@
 //  9. affected.go finds the clusters whose polls change, removals.go the objects that they lose. guard.go and budget.go limit
 //     these removals, orphans.go records objects that Flux keeps.
 //  10. input_list.go, effects.go and plan.go: the preview of a change.
-//  11. explain.go, blame.go and served_history.go: the document and the revision that set a value of an input.
+//  11. What package history reads: origins.go, the documents of which an input is built, and comparison.go, what changes of a revision
+//     changed for a cluster, or for a component on all clusters.
 //  12. tokens.go, token_secret.go, token_documents.go and token_revocations.go: bearer tokens, which are documents too, but
 //     never part of an answer.
 //  13. rollout_model.go, rollout_stages.go, rollout_approvals.go, rollout_variants.go and overlay.go: changes that reach clusters
@@ -58,6 +59,8 @@
 //     known version a policy moves to, version_targets.go finds and changes the settings that hold it. version_reports.go evaluates the
 //     policies of a component, version_automation.go holds the versions that a commit takes back, and version_moves.go makes the changes.
 //  17. webhook_documents.go, webhook_events.go and webhooks.go: receivers of events, the events of a commit, and changes of receivers.
+//
+// The packages on top of this one know its exported names only: history answers where the inputs of a cluster come from.
 //
 // The internal packages know nothing of a fleet. Documents: jsontext parses and writes JSON, unstructured edits JSON objects,
 // threeway reverts or makes one change of a document, explain finds the document that sets a value, diff compares two inputs. Patches:

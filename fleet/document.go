@@ -67,13 +67,13 @@ func decodeProblem(err error) Problem {
 func openDocument(d *Document) (map[string]any, error) {
 	obj, err := unstructured.Open(d.Body)
 	if err != nil {
-		return nil, errUnreadable(d, err)
+		return nil, d.Unreadable(err)
 	}
 	return obj, nil
 }
 
-// errUnreadable wraps the error of a stored document that cannot be parsed.
-func errUnreadable(d *Document, err error) error {
+// Unreadable wraps the error of a stored document that cannot be parsed.
+func (d *Document) Unreadable(err error) error {
 	return fmt.Errorf("the stored %s %q cannot be read: %w", d.rules.noun, d.ID, err)
 }
 

@@ -49,17 +49,6 @@ type DocumentChange struct {
 	Change
 }
 
-// revisions groups the changes by revision, in the order of the page.
-func (l DocumentLog) revisions() (all [][]DocumentChange) {
-	begin := 0
-	for i := range l.Changes {
-		if end := i + 1; end == len(l.Changes) || l.Changes[end].Revision != l.Changes[i].Revision {
-			all, begin = append(all, l.Changes[begin:end]), end
-		}
-	}
-	return all
-}
-
 // DocumentHistory reads the log by document. That is I/O, so the caller provides it. Errors are those of the store.
 type DocumentHistory interface {
 	DocumentLog(q DocumentLogQuery) (DocumentLog, error)

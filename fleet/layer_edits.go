@@ -22,7 +22,7 @@ func (tx *Tx) editLayer(id string, edit layerEdit) (*Document, error) {
 	}
 	obj, err := unstructured.Decode(before.Body)
 	if err != nil {
-		return nil, errUnreadable(before, err)
+		return nil, before.Unreadable(err)
 	}
 	if err := edit(obj); err != nil {
 		return nil, err

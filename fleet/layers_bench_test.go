@@ -177,10 +177,6 @@ func BenchmarkLayers(b *testing.B) {
 		require.NoError(b, err)
 		b.ReportMetric(time.Since(start).Seconds()*1000, name+"-plan-ms")
 	}
-	start := time.Now()
-	_, err := with.state.Explain(b.Context(), with.state.docs[KindCluster]["k00001"], "", "", "")
-	require.NoError(b, err)
-	b.ReportMetric(time.Since(start).Seconds()*1000, "explain-ms")
 }
 
 func pollAll(t testing.TB, s *State) time.Duration {

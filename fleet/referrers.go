@@ -81,7 +81,7 @@ func (tx *Tx) deleteResources(typeID string) error {
 	failed := parallel.Errors(len(clusters), func(i int) (err error) {
 		after[i], err = tx.applyEdit(clusters[i], func(before *Document, obj map[string]any) (bool, error) {
 			if _, err := a.openEntries(obj, ""); err != nil {
-				return false, errUnreadable(before, err)
+				return false, before.Unreadable(err)
 			}
 			a.setEntries(obj, nil)
 			return true, nil

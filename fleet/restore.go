@@ -102,7 +102,7 @@ func (ks *kindSet) suspended(d *Document) (*Document, error) {
 	}
 	obj, err := unstructured.Decode(d.Body)
 	if err != nil {
-		return nil, errUnreadable(d, err)
+		return nil, d.Unreadable(err)
 	}
 	policy := unstructured.NestedObject(obj, "version_policy")
 	policy["suspended"] = true

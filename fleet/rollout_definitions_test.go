@@ -6,7 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"maps"
-	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -23,14 +23,14 @@ var readsStored = map[string]string{
 
 	// The documents themselves.
 	"State.All": "", "State.Count": "", "State.Find": "", "State.Get": "", "State.Has": "", "State.Record": "", "State.sorted": "", "Tx.create": "asks whether it exists", "AccessCheck.Right": "asks for the rights on it", "AccessCheck.tryDocument": "tries the right on the document itself", "AccessCheck.tryRight": "tries the right on the document itself",
-	"State.templateSteps": "counts documents", "kindSet.state": "", "State.with": "", "State.withBodies": "", "State.rereadResources": "", "changesOf": "", "Tx.changes": "",
+	"State.templateSteps": "counts documents", "kindSet.state": "", "State.with": "", "State.editsOf": "", "State.rereadResources": "", "changesOf": "", "Tx.changes": "",
 	"scopeCheck.permits": "", "Tx.raw": "", "Tx.each": "", "Tx.Match": "", "Tx.delete": "", "Tx.endTombstones": "", "Tx.hasLastingChange": "", "Batch.restore": "", "Tx.suspendRecreated": "asks whether it exists",
-	"Result.hash": "", "Result.ownership": "", "State.Blame": "", "clusterPast.changesAt": "",
+	"Result.hash": "", "Result.ownership": "", "history.Blame": "explains stored documents", "history.clusterPast.changesAt": "",
 	"State.VisibleTo": "copies documents", "State.addCovered": "", "State.addOfClusters": "adds the documents of its variants too", "State.addDefinition": "adds the documents of its variants too", "State.addRollouts": "asks whether it is visible", "Tx.checkReadable": "asks whether it is visible", "Tx.hides": "asks whether it is visible", "Tx.checkFleetLimits": "counts documents", "labelLimits.isKnown": "asks whether it is visible", "Tx.newLabelLimits": "rollouts change no selector of a layer", "State.Shows": "asks whether it is visible", "State.showsOperation": "asks whether it is visible", "State.showsVersion": "asks whether it is visible", "State.MayHaveHistory": "asks whether it is visible",
 
 	// Rollouts and the layers that they change.
 	"kindSet.overlayOf": "makes variants", "kindSet.decodePin": "makes variants", "RolloutInputs.unchanged": "compares with an earlier State", "Tx.makesChange": "compares with the documents that the rollout changes", "Tx.repeatRollout": "compares with the documents that the rollout changes", "State.checkMergeOrder": "", "State.checkRolloutDocuments": "", "State.withVariants": "", "txValidation.checkVariants": "",
-	"State.placeOn": "shows the stored document beside the variant", "notStageable": "", "Overlay.get": "", "State.recomputeLayers": "", "kindSet.resolveAll": "match replaces layers by their variants",
+	"State.originOn": "shows the stored document beside the variant", "notStageable": "", "Overlay.get": "", "State.recomputeLayers": "", "kindSet.resolveAll": "match replaces layers by their variants",
 
 	// Checks of stored documents; checkVariants runs them for variants.
 	"txValidation.checkDocument": "", "txValidation.checkInUse": "", "txValidation.checkLayerReferences": "", "txValidation.checkRetyped": "",
@@ -52,15 +52,21 @@ var readsStored = map[string]string{
 func TestDefinitionsOfClusters(t *testing.T) {
 	t.Parallel()
 	found := map[string]string{}
-	files, err := os.ReadDir(".")
+	files, err := filepath.Glob("*.go")
+	require.NoError(t, err)
+	above, err := filepath.Glob("*/*.go") // packages on top of this one
 	require.NoError(t, err)
 	fset := token.NewFileSet()
-	for _, f := range files {
-		if !strings.HasSuffix(f.Name(), ".go") || strings.HasSuffix(f.Name(), "_test.go") {
+	for _, f := range append(files, above...) {
+		if strings.HasSuffix(f, "_test.go") || filepath.Dir(f) == "fleettest" {
 			continue
 		}
-		parsed, err := parser.ParseFile(fset, f.Name(), nil, 0)
+		parsed, err := parser.ParseFile(fset, f, nil, 0)
 		require.NoError(t, err)
+		prefix := ""
+		if dir := filepath.Dir(f); dir != "." {
+			prefix = dir + "."
+		}
 		for _, decl := range parsed.Decls {
 			fn, ok := decl.(*ast.FuncDecl)
 			if !ok || fn.Body == nil {
@@ -68,7 +74,7 @@ func TestDefinitionsOfClusters(t *testing.T) {
 			}
 			ast.Inspect(fn.Body, func(n ast.Node) bool {
 				if readsStoredDocuments(n) {
-					found[functionName(fn)] = fset.Position(n.Pos()).String()
+					found[prefix+functionName(fn)] = fset.Position(n.Pos()).String()
 				}
 				return true
 			})
@@ -90,8 +96,7 @@ func readsStoredDocuments(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.IndexExpr:
 		docs, ok := n.X.(*ast.SelectorExpr)
-		kind, plain := n.Index.(*ast.Ident)
-		return ok && docs.Sel.Name == "docs" && (!plain || !slices.Contains(unstaged, kind.Name))
+		return ok && docs.Sel.Name == "docs" && !slices.Contains(unstaged, constantName(n.Index))
 	case *ast.CallExpr:
 		fn, ok := n.Fun.(*ast.SelectorExpr)
 		if !ok || len(n.Args) == 0 || !slices.Contains([]string{"Get", "Find", "All", "Has", "Record", "sorted"}, fn.Sel.Name) {
@@ -103,10 +108,20 @@ func readsStoredDocuments(n ast.Node) bool {
 		if on, ok := fn.X.(*ast.SelectorExpr); ok && on.Sel.Name == "Tag" {
 			return false
 		}
-		kind, plain := n.Args[0].(*ast.Ident)
-		return !plain || !slices.Contains(unstaged, kind.Name)
+		return !slices.Contains(unstaged, constantName(n.Args[0]))
 	}
 	return false
+}
+
+// constantName returns the name of an expression that is a constant of this package, here or in a package on top; empty for others.
+func constantName(e ast.Expr) string {
+	if of, ok := e.(*ast.SelectorExpr); ok && fmt.Sprint(of.X) == "fleet" {
+		return of.Sel.Name
+	}
+	if name, ok := e.(*ast.Ident); ok {
+		return name.Name
+	}
+	return ""
 }
 
 func functionName(fn *ast.FuncDecl) string {

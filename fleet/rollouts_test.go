@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/oapi-codegen/nullable"
 	"github.com/stretchr/testify/require"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -202,32 +201,6 @@ func TestRevertDuringARollout(t *testing.T) {
 	require.Equal(t, rolloutCompleted, w.state.docs[KindRollout]["r"].rollout().State)
 }
 
-// TestExplainNamesTheRollout beside the values that it changes; all others have their place in the stored document.
-func TestExplainNamesTheRollout(t *testing.T) {
-	t.Parallel()
-	w := tiers(t, prodLayer, baseLayer, `{"id":"two","priority":30,"selector":"tier=dev","platform_components":[{"id":"grafana"},{"id":"loki","component_path":"x"}]}`)
-	w.must(rollOut(w, "r", devFirst, patchOp(KindComponent, "grafana", `{"component_version":"18.0.0"}`), api.Operation{Op: "unassign_component", Layers: []string{"two"}, ComponentID: "grafana"},
-		api.Operation{Op: "set_component", Layers: []string{"two"}, ComponentID: "loki", ComponentVersion: nullable.NewNullableWithValue("9")}))
-	w.must(withoutGuard(act("r", RolloutStart)))
-	source := func(cluster, id, pointer string) api.ValueSource {
-		ex, err := w.state.Explain(t.Context(), w.state.docs[KindCluster][cluster], "platform-components", id, pointer)
-		require.NoError(t, err)
-		require.NoError(t, w.state.Blame(t.Context(), &ex, &w.log))
-		return ex.Inputs[0].Values[0].SaidBy
-	}
-	version := source("c0", "grafana", "/component_version")
-	require.Equal(t, "r", version.Rollout)
-	require.Equal(t, int64(3), version.Revision, "of the last change of the rollout")
-	require.Equal(t, "platform_component", version.Kind)
-	require.Empty(t, source("c3", "grafana", "/component_version").Rollout)
-	require.Empty(t, source("c0", "grafana", "/source/oci_url").Rollout)
-	require.Equal(t, int64(1), source("c0", "grafana", "/source/oci_url").Revision)
-	path := source("c0", "loki", "/component_path")
-	require.Empty(t, path.Rollout)
-	require.Equal(t, "/platform_components/1/component_path", path.Pointer, "in the stored document")
-	require.Equal(t, "r", source("c0", "loki", "/component_version").Rollout)
-}
-
 // TestPlanOfDependents: a component that depends on another only in its variant is in the plan of a change of that one.
 func TestPlanOfDependents(t *testing.T) {
 	t.Parallel()
@@ -257,39 +230,6 @@ func TestPlanOfClustersThatMoveApart(t *testing.T) {
 		plan := w.plan(both(patch(KindCluster, "c0", `{"labels":{"wave":"1"}}`), patch(KindCluster, "c3", `{"labels":{"wave":"2"}}`)))
 		require.Len(t, plan.Groups, 1)
 		require.Equal(t, []string{"c0"}, plan.Groups[0].Clusters)
-	}
-}
-
-// TestHistoriesWithRollouts: a stage appears in the history of its clusters and of the component, and its completion in
-// neither; the inputs that a revision changed are those of the clusters of the stage.
-func TestHistoriesWithRollouts(t *testing.T) {
-	t.Parallel()
-	w := tiers(t, baseLayer)                                                                           // 1
-	w.must(rollOut(w, "r", devFirst, patchOp(KindComponent, "grafana", `{"component_version":"18"}`))) // 2
-	w.must(act("r", RolloutStart))                                                                     // 3
-	w.must(patch(KindComponent, "grafana", `{"oci_tag":"x"}`))                                         // 4
-	w.must(act("r", RolloutStart))                                                                     // 5
-	w.must(act("r", RolloutComplete))                                                                  // 6
-	w.must(patch(KindCluster, "c0", `{"labels":{"tier":"prod"}}`))                                     // 7
-	revisions := func(of DocumentName) (all []Revision) {
-		for _, r := range w.served(t, of, 3) {
-			if len(r.Effect) > 0 {
-				all = append(all, r.Revision)
-			}
-		}
-		return all
-	}
-	require.Equal(t, []Revision{4, 3, 1}, revisions(DocumentName{KindCluster, "c0"}))
-	require.Equal(t, []Revision{5, 4, 1}, revisions(DocumentName{KindCluster, "c3"}))
-	require.Equal(t, []Revision{5, 4, 3, 1}, revisions(DocumentName{KindComponent, "grafana"}))
-	for rev, want := range map[Revision][]string{2: {}, 3: {"c0", "c1"}, 5: {"c2", "c3"}, 6: {}} {
-		past, err := recorded{&w.log}.Past(PastQuery{At: rev, UpTo: w.state.Revision()})
-		require.NoError(t, err)
-		changes, err := w.log.Changes(rev)
-		require.NoError(t, err)
-		changed, err := w.state.InputsChangedBy(t.Context(), changes, past)
-		require.NoError(t, err)
-		require.ElementsMatch(t, want, sortedKeys(changed), "revision %d", rev)
 	}
 }
 

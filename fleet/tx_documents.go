@@ -153,7 +153,7 @@ func (tx *Tx) update(kind Kind, id string, body map[string]any, change func(stor
 func (tx *Tx) edit(before *Document, change func(map[string]any) map[string]any) (*Document, error) {
 	stored, err := unstructured.Decode(before.Body)
 	if err != nil {
-		return nil, errUnreadable(before, err)
+		return nil, before.Unreadable(err)
 	}
 	return tx.put(before.Kind, before.ID, before, change(stored))
 }

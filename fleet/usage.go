@@ -28,6 +28,20 @@ func (s *State) HasInput(cluster *Document, list, id string) bool {
 	return false
 }
 
+// DefinitionsOf yields the definitions that a cluster refers to, which need not exist.
+func (s *State) DefinitionsOf(cluster *Document) iter.Seq[DocumentName] {
+	return func(yield func(DocumentName) bool) {
+		e := s.Effective(cluster)
+		for _, a := range s.kinds.lists {
+			for id := range a.entries(e) {
+				if !yield(DocumentName{a.kind, id}) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // LayerIDs returns the ids of the layers that match a cluster, by rising priority.
 func (s *State) LayerIDs(cluster *Document) []string { return s.Effective(cluster).layerIDs() }
 

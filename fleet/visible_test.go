@@ -32,9 +32,16 @@ func readsOf(t require.TestingT, w *world, s *State) string {
 				all = append(all, d.View(), usage)
 			case KindCluster:
 				all = append(all, d.View(), s.EffectiveView(d))
-				ex, err := s.Explain(w.t.Context(), d, "", "", "")
+				origins, err := s.Origins(d)
 				require.NoError(t, err)
-				require.NoError(t, s.Blame(w.t.Context(), &ex, &w.log))
+				for in, err := range s.BuiltInputs(d, "", "") {
+					require.NoError(t, err)
+					all = append(all, in.List, in.ID, in.Value)
+					origins = append(origins, in.Definition)
+				}
+				for _, o := range origins { // what package history explains
+					all = append(all, o.Kind, o.ID, o.Object, o.Stored, o.Rollouts)
+				}
 				inputs, err := s.DesiredInputs(d)
 				require.NoError(t, err)
 				for _, list := range inputs {
@@ -42,7 +49,6 @@ func readsOf(t require.TestingT, w *world, s *State) string {
 						all = append(all, id)
 					}
 				}
-				all = append(all, ex)
 			default:
 				all = append(all, d.View())
 			}

@@ -33,7 +33,7 @@ func (s *Server) CheckAccess(c echo.Context, _ api.CheckAccessParams) error {
 	check := accessCheck{
 		server: s, req: req, bodies: bodies,
 		rules: fleet.AccessCheck{
-			Context: requestOf(c).job.Context(), History: &history{ctx: c.Request().Context(), log: s.cfg.History},
+			Context: requestOf(c).job.Context(), History: &logReader{ctx: c.Request().Context(), log: s.cfg.History},
 			Filters: s.tracker.Filters(), At: s.commitTime(),
 		},
 	}
@@ -219,7 +219,7 @@ func (a *accessCheck) withRights(out api.AccessCheck, base *fleet.State, subject
 	rights := base.Rights(subject, a.server.cfg.Now())
 	a.rules.Rights = &rights
 	if !rights.Everywhere(fleet.RightRead) { // as for a change, which restores and reverts documents that are not visible
-		a.rules.History = &history{refused: &fleet.Error{Code: codeForbidden, Detail: errNeedsUnlimitedRead.Detail}}
+		a.rules.History = &logReader{refused: &fleet.Error{Code: codeForbidden, Detail: errNeedsUnlimitedRead.Detail}}
 	}
 	out.May, out.Access = rights.Names(), rights.Documents()
 	return out

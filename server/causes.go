@@ -14,6 +14,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/clusterstatus"
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/fleet/history"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 )
@@ -302,11 +303,11 @@ func (s *Server) causingRevision(ctx context.Context, st *fleet.State, m causeMe
 func (s *Server) findCausingRevision(ctx context.Context, st *fleet.State, key failedInput) (revisionAt, error) {
 	of, before := fleet.DocumentName{Kind: fleet.KindCluster, ID: key.cluster}, st.Revision()+1
 	for range maxCausingPages {
-		page, err := st.ServedHistory(ctx, of, before, defaultRevisions, &history{ctx: ctx, log: s.cfg.History})
+		page, err := history.Served(ctx, st, of, before, defaultRevisions, &logReader{ctx: ctx, log: s.cfg.History})
 		if err != nil {
 			return revisionAt{}, err
 		}
-		page.Revisions = slices.DeleteFunc(page.Revisions, func(r fleet.ServedRevision) bool { return !hasEffectOn(r.Effect[key.list], key.input) })
+		page.Revisions = slices.DeleteFunc(page.Revisions, func(r history.ServedRevision) bool { return !hasEffectOn(r.Effect[key.list], key.input) })
 		summaries, err := s.summarized(ctx, page.Revisions)
 		if err != nil {
 			return revisionAt{}, err

@@ -8,6 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/fleet/history"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 	"github.com/flux-resourceset/flux-resourceset/store"
@@ -24,7 +25,7 @@ func (s *Server) ExplainInput(c echo.Context, id, list, inputID string, p api.Ex
 	return s.explain(c, id, explained{list: list, input: inputID, pointer: value(p.Pointer), at: p.Revision})
 }
 
-// explained selects the values of an explanation; see [fleet.State.Explain].
+// explained selects the values of an explanation; see [history.Explain].
 type explained struct {
 	list, input, pointer string
 	at                   *int64 // the revision as of which they are explained; nil: the newest
@@ -45,7 +46,7 @@ func (s *Server) explain(c echo.Context, id string, of explained) error {
 	if err != nil {
 		return err
 	}
-	out, err := st.Explain(job.Context(), doc, of.list, of.input, of.pointer)
+	out, err := history.Explain(job.Context(), st, doc, of.list, of.input, of.pointer)
 	if err != nil {
 		return err
 	}
@@ -76,12 +77,12 @@ func (s *Server) clusterAt(c echo.Context, id string, revision int64) (*fleet.St
 		return nil, nil, errNeedsUnlimitedRead
 	}
 	ctx := requestOf(c).job.Context()
-	return st.ClusterAt(id, fleet.Revision(revision), &history{ctx: ctx, log: s.cfg.History})
+	return history.ClusterAt(st, id, fleet.Revision(revision), &logReader{ctx: ctx, log: s.cfg.History})
 }
 
 // attribute adds to an explanation the revisions that set the values, with their times and actors.
 func (s *Server) attribute(ctx context.Context, st *fleet.State, out *api.Explanation) error {
-	if err := st.Blame(ctx, out, &history{ctx: ctx, log: s.cfg.History}); err != nil {
+	if err := history.Blame(ctx, st, out, &logReader{ctx: ctx, log: s.cfg.History}); err != nil {
 		return err
 	}
 	sources := valueSources(*out)

@@ -55,8 +55,8 @@ func overridesFreeze(c echo.Context) bool {
 	return c.Request().Header.Get(response.HeaderOverrideFreeze) != ""
 }
 
-// history reads the log for the operations of one request.
-type history struct {
+// logReader reads the log for the operations of one request.
+type logReader struct {
 	ctx     context.Context //nolint:containedctx // it lives as long as the request
 	log     History
 	refused error                             // of every read for a change; nil: it may read documents that are not visible
@@ -68,18 +68,18 @@ type history struct {
 const maxReverted = 100_000
 
 var (
-	_ fleet.History         = (*history)(nil)
-	_ fleet.DocumentHistory = (*history)(nil)
+	_ fleet.History         = (*logReader)(nil)
+	_ fleet.DocumentHistory = (*logReader)(nil)
 )
 
 // pastOf returns the history for a change.
-func (s *Server) pastOf(c echo.Context) *history {
-	return &history{ctx: c.Request().Context(), log: s.cfg.History}
+func (s *Server) pastOf(c echo.Context) *logReader {
+	return &logReader{ctx: c.Request().Context(), log: s.cfg.History}
 }
 
 // limitTo refuses reads for an attempt of a change whose principal may not read the whole fleet. The rights may have changed since
 // the previous attempt.
-func (h *history) limitTo(tx *fleet.Tx) {
+func (h *logReader) limitTo(tx *fleet.Tx) {
 	h.refused = nil
 	if !tx.ReadsEverything() {
 		h.refused = errNeedsUnlimitedRead
@@ -87,7 +87,7 @@ func (h *history) limitTo(tx *fleet.Tx) {
 }
 
 // Past implements [fleet.History].
-func (h *history) Past(q fleet.PastQuery) (fleet.Documents, error) {
+func (h *logReader) Past(q fleet.PastQuery) (fleet.Documents, error) {
 	if h.refused != nil {
 		return nil, h.refused
 	}
@@ -95,12 +95,12 @@ func (h *history) Past(q fleet.PastQuery) (fleet.Documents, error) {
 }
 
 // DocumentLog implements [fleet.DocumentHistory].
-func (h *history) DocumentLog(q fleet.DocumentLogQuery) (fleet.DocumentLog, error) {
+func (h *logReader) DocumentLog(q fleet.DocumentLogQuery) (fleet.DocumentLog, error) {
 	return h.log.DocumentLog(h.ctx, q)
 }
 
 // Changes implements [fleet.History].
-func (h *history) Changes(rev fleet.Revision) ([]fleet.Change, error) {
+func (h *logReader) Changes(rev fleet.Revision) ([]fleet.Change, error) {
 	if h.refused != nil {
 		return nil, h.refused
 	}

@@ -84,7 +84,7 @@ func (s *Server) inputsChangedIn(c echo.Context, st *fleet.State, revision int64
 	if known, ok := s.changedInputs.get(commit.ID); ok {
 		return known, nil
 	}
-	log := &history{ctx: ctx, log: s.cfg.History}
+	log := &logReader{ctx: ctx, log: s.cfg.History}
 	changes, err := log.Changes(commit.Revision)
 	if err != nil {
 		return nil, err

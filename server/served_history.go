@@ -8,6 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/fleet/history"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 	"github.com/flux-resourceset/flux-resourceset/store"
@@ -50,13 +51,13 @@ func (s *Server) servedHistory(c echo.Context, of fleet.DocumentName, p historyP
 	if err != nil {
 		return err
 	}
-	page, err := s.servedHistories.page(ctx, st, servedPage{of, before, most}, func() (fleet.ServedHistory, error) {
-		return st.ServedHistory(ctx, of, before, most, &history{ctx: ctx, log: s.cfg.History})
+	page, err := s.servedHistories.page(ctx, st, servedPage{of, before, most}, func() (history.Page, error) {
+		return history.Served(ctx, st, of, before, most, &logReader{ctx: ctx, log: s.cfg.History})
 	})
 	if err != nil {
 		return err
 	}
-	out, err := s.summarized(ctx, slices.DeleteFunc(slices.Clone(page.Revisions), func(rev fleet.ServedRevision) bool { return rev.Revision <= oldest }))
+	out, err := s.summarized(ctx, slices.DeleteFunc(slices.Clone(page.Revisions), func(rev history.ServedRevision) bool { return rev.Revision <= oldest }))
 	if err != nil {
 		return err
 	}
@@ -83,7 +84,7 @@ func (s *Server) newestBefore(ctx context.Context, at *time.Time, without fleet.
 type servedHistories struct {
 	turn  chan struct{} // one is computed at a time
 	of    fleet.Head
-	known map[servedPage]fleet.ServedHistory
+	known map[servedPage]history.Page
 }
 
 type servedPage struct {
@@ -98,7 +99,7 @@ const maxServedHistories = 8
 func makeServedHistories() servedHistories { return servedHistories{turn: make(chan struct{}, 1)} }
 
 // page returns a page of a State, which compute computes if it is not known.
-func (h *servedHistories) page(ctx context.Context, st *fleet.State, key servedPage, compute func() (fleet.ServedHistory, error)) (fleet.ServedHistory, error) {
+func (h *servedHistories) page(ctx context.Context, st *fleet.State, key servedPage, compute func() (history.Page, error)) (history.Page, error) {
 	if key.of.Kind != fleet.KindComponent {
 		return compute()
 	}
@@ -106,10 +107,10 @@ func (h *servedHistories) page(ctx context.Context, st *fleet.State, key servedP
 	case h.turn <- struct{}{}:
 		defer func() { <-h.turn }()
 	case <-ctx.Done():
-		return fleet.ServedHistory{}, context.Cause(ctx)
+		return history.Page{}, context.Cause(ctx)
 	}
 	if h.of != st.Head() {
-		h.of, h.known = st.Head(), map[servedPage]fleet.ServedHistory{}
+		h.of, h.known = st.Head(), map[servedPage]history.Page{}
 	}
 	if page, known := h.known[key]; known {
 		return page, nil
@@ -122,11 +123,11 @@ func (h *servedHistories) page(ctx context.Context, st *fleet.State, key servedP
 }
 
 // summarized returns the summaries of revisions. It omits revisions that retention has removed meanwhile.
-func (s *Server) summarized(ctx context.Context, revisions []fleet.ServedRevision) ([]api.RevisionSummary, error) {
+func (s *Server) summarized(ctx context.Context, revisions []history.ServedRevision) ([]api.RevisionSummary, error) {
 	if len(revisions) == 0 {
 		return nil, nil
 	}
-	served := make(map[fleet.Revision]fleet.ServedRevision, len(revisions))
+	served := make(map[fleet.Revision]history.ServedRevision, len(revisions))
 	among := make([]fleet.Revision, len(revisions))
 	for i, rev := range revisions {
 		among[i], served[rev.Revision] = rev.Revision, rev

@@ -1,4 +1,4 @@
-package fleet
+package history
 
 import (
 	"cmp"
@@ -7,9 +7,9 @@ import (
 	"runtime"
 	"slices"
 
-	"github.com/flux-resourceset/flux-resourceset/gen/api"
-
+	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/explain"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
 // blamePage is the number of revisions that are read from the log at once.
@@ -19,39 +19,43 @@ const blamePage = 250
 // the last one that changed the document. If that is older than the log, SetBefore is the oldest available revision.
 // Defaults, which no revision set, have neither. Values of a pinned cluster have the revision of its pin. Blame reads the
 // changes of the documents back to the oldest of these revisions, and ends with ctx.
-func (s *State) Blame(ctx context.Context, ex *api.Explanation, history DocumentHistory) error {
-	sources := map[DocumentName][]*api.ValueSource{}
+func Blame(ctx context.Context, st *fleet.State, ex *api.Explanation, log fleet.DocumentHistory) error {
+	sources := map[fleet.DocumentName][]*api.ValueSource{}
 	for i := range ex.Inputs {
 		for j := range ex.Inputs[i].Values {
 			v := &ex.Inputs[i].Values[j]
 			for _, source := range append([]*api.ValueSource{&v.SaidBy}, pointers(v.InsteadOf)...) {
 				if ex.Pinned {
-					source.Revision = int64(s.pinned[ex.Cluster].pin.Revision)
+					pin, _ := st.Record(fleet.KindPin, ex.Cluster)
+					source.Revision = int64(pin.Revision)
 				} else if source.Rollout != "" {
-					if d := s.docs[KindRollout][source.Rollout]; d != nil { // otherwise it is not visible
+					if d, ok := st.Get(fleet.KindRollout, source.Rollout); ok { // otherwise it is not visible
 						source.Revision = int64(d.Revision)
 					}
 				} else if source.Pointer != "" { // otherwise it is a default
-					name := DocumentName{Kind(source.Kind), source.ID}
+					name := fleet.DocumentName{Kind: fleet.Kind(source.Kind), ID: source.ID}
 					sources[name] = append(sources[name], source)
 				}
 			}
 		}
 	}
-	found := make(map[DocumentName]*explain.Blame, len(sources))
+	found := make(map[fleet.DocumentName]*explain.Blame, len(sources))
 	for name, of := range sources {
 		var values []string
 		for _, source := range of {
 			values = append(values, settingPointers(source)...)
 		}
-		doc := s.docs[name.Kind][name.ID]
+		doc, err := st.Find(name.Kind, name.ID)
+		if err != nil {
+			return err
+		}
 		blame, err := explain.NewBlame(doc.Body, values)
 		if err != nil {
-			return errUnreadable(doc, err)
+			return doc.Unreadable(err)
 		}
 		found[name] = blame
 	}
-	oldest, err := s.findRevisions(ctx, found, history)
+	oldest, err := findRevisions(ctx, st, found, log)
 	if err != nil {
 		return err
 	}
@@ -69,10 +73,10 @@ func (s *State) Blame(ctx context.Context, ex *api.Explanation, history Document
 }
 
 // findRevisions reads the log back until all revisions are known, or to its end. It returns the oldest revision of the log.
-func (s *State) findRevisions(ctx context.Context, found map[DocumentName]*explain.Blame, history DocumentHistory) (oldest Revision, err error) {
-	before := s.Revision() + 1
+func findRevisions(ctx context.Context, st *fleet.State, found map[fleet.DocumentName]*explain.Blame, from fleet.DocumentHistory) (oldest fleet.Revision, err error) {
+	before := st.Revision() + 1
 	for {
-		q := DocumentLogQuery{Before: before, Limit: blamePage}
+		q := fleet.DocumentLogQuery{Before: before, Limit: blamePage}
 		for name, blame := range found {
 			if !blame.Done() {
 				q.Documents = append(q.Documents, name)
@@ -81,8 +85,8 @@ func (s *State) findRevisions(ctx context.Context, found map[DocumentName]*expla
 		if len(q.Documents) == 0 {
 			return oldest, nil
 		}
-		slices.SortFunc(q.Documents, func(a, b DocumentName) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID)) })
-		log, err := history.DocumentLog(q)
+		slices.SortFunc(q.Documents, func(a, b fleet.DocumentName) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID)) })
+		log, err := from.DocumentLog(q)
 		if err != nil || len(log.Changes) == 0 {
 			return log.Oldest, err
 		}
@@ -91,11 +95,11 @@ func (s *State) findRevisions(ctx context.Context, found map[DocumentName]*expla
 			if err := context.Cause(ctx); err != nil {
 				return 0, err
 			}
-			blame, was := found[DocumentName{ch.Kind, ch.ID}], ch.Before
+			blame, was := found[fleet.DocumentName{Kind: ch.Kind, ID: ch.ID}], ch.Before
 			if blame.Done() {
 				continue
 			}
-			if ch.tombstone(was) { // a decommissioned cluster of the same id is another one
+			if !ch.Existed() { // a decommissioned cluster of the same id is another one
 				was = nil
 			}
 			if err := blame.Step(int64(ch.Revision), was); err != nil {
