@@ -54,13 +54,13 @@
 //  14. freezes.go: times at which the answers to some clusters must not change. pins.go stores what a cluster is served when it is
 //     pinned. frozen.go finds the frozen and pinned clusters because of which a change is refused, and the pinned ones that it reaches later.
 //  15. access.go: the rights of identities. scope.go and scope_versions.go refuse changes that these do not permit. visible.go selects the
-//     documents that they permit to read. session_ends.go: ended sessions of people.
+//     documents that they permit to read. rights_trial.go tries changes of one document for package access. session_ends.go: ended sessions of people.
 //  16. version_policies.go and version_holds.go: which versions of components may move, and which are held. versions.go decides which
 //     known version a policy moves to, version_targets.go finds and changes the settings that hold it. version_reports.go evaluates the
 //     policies of a component, version_automation.go holds the versions that a commit takes back, and version_moves.go makes the changes.
 //  17. webhook_documents.go, webhook_events.go and webhooks.go: receivers of events, the events of a commit, and changes of receivers.
 //
-// The packages on top of this one know its exported names only: history answers where the inputs of a cluster come from.
+// The packages on top of this one know its exported names only: access answers what a subject may do, history where the inputs of a cluster come from.
 //
 // The internal packages know nothing of a fleet. Documents: jsontext parses and writes JSON, unstructured edits JSON objects,
 // threeway reverts or makes one change of a document, explain finds the document that sets a value, diff compares two inputs. Patches:

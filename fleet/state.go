@@ -159,6 +159,9 @@ func (s *State) EffectiveView(d *Document) any {
 
 func (s *State) notFound(kind Kind, id string) *Error { return s.kinds.notFound(kind, id) }
 
+// Noun returns the name of a kind in messages.
+func (s *State) Noun(kind Kind) string { return s.kinds.noun(kind) }
+
 // PolledAt returns the kind of definition that clusters poll at an endpoint.
 func (s *State) PolledAt(endpoint string) (Kind, bool) {
 	a := s.kinds.byEndpoint[endpoint]

@@ -155,3 +155,13 @@ func (s *State) actor(actor string, now time.Time) *Holder {
 	}
 	return nil
 }
+
+// TokenRole returns the role of the managed token with a name, and whether it is valid at a time; empty: there is no such token.
+func (s *State) TokenRole(name string, now time.Time) (role string, valid bool) {
+	for _, d := range s.docs[KindToken] {
+		if t := d.token(); t.Name == name {
+			return t.Role, t.ExpiresAt == nil || now.Before(*t.ExpiresAt)
+		}
+	}
+	return "", false
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/fleet/access"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/auth"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/openapi"
@@ -32,7 +33,7 @@ func (s *Server) CheckAccess(c echo.Context, _ api.CheckAccessParams) error {
 	}
 	check := accessCheck{
 		server: s, req: req, bodies: bodies,
-		rules: fleet.AccessCheck{
+		rules: access.Check{
 			Context: requestOf(c).job.Context(), History: &logReader{ctx: c.Request().Context(), log: s.cfg.History},
 			Filters: s.tracker.Filters(), At: s.commitTime(),
 		},
@@ -104,7 +105,7 @@ type accessCheck struct {
 	server *Server
 	req    api.AccessCheckRequest
 	bodies []map[string]any
-	rules  fleet.AccessCheck
+	rules  access.Check
 	caller *auth.Principal // the subject; nil: that of req
 	base   *fleet.State
 	role   auth.Role // Scoped: rules.Rights limit the subject
@@ -129,7 +130,7 @@ func (a *accessCheck) run(base *fleet.State) (out api.AccessCheck, err error) {
 		return a.withResult(out, p), err
 	}
 	needs := a.server.operations.Find(http.MethodPost, "/batch").Access
-	all, err := a.permission(needs, func() (p fleet.Permission, err error) {
+	all, err := a.permission(needs, func() (p access.Permission, err error) {
 		p, _, err = a.rules.Operations(at, a.req.Operations, a.bodies)
 		return p, err
 	})
@@ -138,7 +139,7 @@ func (a *accessCheck) run(base *fleet.State) (out api.AccessCheck, err error) {
 	}
 	out = a.withResult(out, all)
 	for i := range a.req.Operations {
-		p, err := a.permission(needs, func() (p fleet.Permission, err error) {
+		p, err := a.permission(needs, func() (p access.Permission, err error) {
 			p, at, err = a.rules.Operations(at, a.req.Operations[i:i+1], a.bodies[i:i+1])
 			return p, err
 		})
@@ -226,7 +227,7 @@ func (a *accessCheck) withRights(out api.AccessCheck, base *fleet.State, subject
 }
 
 // permission checks the permission to call an operation of the API, and then the effect.
-func (a *accessCheck) permission(needs auth.Access, effect func() (fleet.Permission, error)) (fleet.Permission, error) {
+func (a *accessCheck) permission(needs auth.Access, effect func() (access.Permission, error)) (access.Permission, error) {
 	switch {
 	case a.role != auth.Scoped && a.role < auth.Write:
 		return forbidden("the role of the token permits no change", fleet.RightWrite), nil
@@ -237,7 +238,7 @@ func (a *accessCheck) permission(needs auth.Access, effect func() (fleet.Permiss
 }
 
 // right checks a right.
-func (a *accessCheck) right(at fleet.CheckedState) (fleet.Permission, error) {
+func (a *accessCheck) right(at access.CheckedState) (access.Permission, error) {
 	right := a.req.Right
 	if a.role != auth.Scoped {
 		needs := map[string]auth.Role{fleet.RightRead: auth.Read, fleet.RightPlan: auth.Read, fleet.RightAdmin: auth.Admin}
@@ -248,16 +249,16 @@ func (a *accessCheck) right(at fleet.CheckedState) (fleet.Permission, error) {
 		if a.role < need {
 			return forbidden("the role of the token does not include "+right, right), nil
 		}
-		return fleet.Permission{Allowed: true}, nil
+		return access.Permission{Allowed: true}, nil
 	}
 	if !(auth.Access{Rights: []fleet.Right{right}}).MayCall(*a.rules.Rights) {
 		return a.missing(right), nil
 	}
-	return a.rules.Right(at, fleet.RightQuery{Right: right, Kind: fleet.Kind(a.req.Kind), ID: a.req.ID, Create: a.req.Create, Selector: a.req.Selector})
+	return a.rules.Right(at, access.RightQuery{Right: right, Kind: fleet.Kind(a.req.Kind), ID: a.req.ID, Create: a.req.Create, Selector: a.req.Selector})
 }
 
 // missing returns the refusal for a right that the subject lacks; read is required as well.
-func (a *accessCheck) missing(right fleet.Right) fleet.Permission {
+func (a *accessCheck) missing(right fleet.Right) access.Permission {
 	if !(auth.Access{Rights: []fleet.Right{fleet.RightRead}}).MayCall(*a.rules.Rights) {
 		return forbidden("no access document grants read to the subject, which every request needs", fleet.RightRead)
 	}
@@ -270,12 +271,12 @@ func (a *accessCheck) missing(right fleet.Right) fleet.Permission {
 // codeForbidden is the code of a refusal for a missing right or role.
 const codeForbidden fleet.Code = "forbidden"
 
-func forbidden(detail string, missing fleet.Right) fleet.Permission {
-	return fleet.Permission{Err: &fleet.Error{Code: codeForbidden, Detail: detail}, MissingRight: missing}
+func forbidden(detail string, missing fleet.Right) access.Permission {
+	return access.Permission{Err: &fleet.Error{Code: codeForbidden, Detail: detail}, MissingRight: missing}
 }
 
 // withResult adds a permission to an answer.
-func (a *accessCheck) withResult(out api.AccessCheck, p fleet.Permission) api.AccessCheck {
+func (a *accessCheck) withResult(out api.AccessCheck, p access.Permission) api.AccessCheck {
 	out.Allowed, out.PermittedBy, out.MissingRight, out.Errors = p.Allowed, append([]string{}, p.Access...), p.MissingRight, []api.FieldProblem{}
 	if p.Err == nil {
 		return out

@@ -13,6 +13,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/fleet/access"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/knownversions"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
@@ -81,7 +82,7 @@ func (s *Server) componentToPush(c echo.Context, id string) (*fleet.State, *flee
 		return st, doc, nil
 	}
 	rights := st.Whole().Rights(r.principal.Subject, s.cfg.Now())
-	check := fleet.AccessCheck{Context: r.job.Context(), Rights: &rights}
+	check := access.Check{Context: r.job.Context(), Rights: &rights}
 	if permitted, err := check.MayAnnounce(st.Whole(), id); err != nil || permitted {
 		return st, doc, err
 	}
