@@ -16,6 +16,13 @@ type Kind string
 // KindComponent is the kind of platform components, the entries of the catalog.
 const KindComponent Kind = "platform_component"
 
+// KindNamespace is the kind of namespace definitions.
+const KindNamespace Kind = "namespace"
+
+// KindFreeze is the kind of freezes: while one is active, changes of the answers to its clusters are refused. Creating, changing and
+// deleting one changes no answer. The kind is not in [Kinds]: restores and reverts leave freezes as they are.
+const KindFreeze Kind = "freeze"
+
 // KindLayer is the kind of layers: shared settings for all clusters that match a selector.
 const KindLayer Kind = "layer"
 

@@ -32,11 +32,6 @@ func normalizeAssignment(entry map[string]any) {
 	unstructured.DropEmptyList(entry, "images")
 }
 
-// hasComponent reports whether a cluster has a component in the Tx, from its own list or a layer.
-func (tx *Tx) hasComponent(cluster *Document, id string) bool {
-	return isAssigned(tx.effective(cluster).cluster, id)
-}
-
 // isAssigned reports whether a cluster's list contains a component.
 func isAssigned(cl *api.Cluster, component string) bool {
 	for i := range cl.PlatformComponents {

@@ -30,13 +30,13 @@
 //  6. check.go collects the problems of a document. namespaces.go, rolebindings.go, components.go and resource_types.go are
 //     kinds of definitions, clusters.go is the documents that they are assigned to, layers.go the layers. component_input.go
 //     merges a component with the settings of a cluster, resources.go and rendered.go do so for a resource type.
-//     compiled_in.go registers the kinds.
+//     compiled_in.go registers the kinds, commit_summaries.go describes commits with them.
 //  7. tx.go and requested.go: edits of a State, and the requested operations that the commit records. tx_documents.go,
 //     tx_delete.go, decommission.go, assignments.go and patches.go edit one document, the lists of a cluster, and values with field
 //     managers, etag.go makes an edit depend on the version that its author knows. tx_layers.go resolves layers with the edits. batch.go,
 //     restore.go, revert.go, layer_edits.go and adopt.go edit many documents, batch_run.go runs the operations of a batch,
 //     seed.go creates the first documents.
-//  8. validate.go validates a change, with the collected problems of tx_validation.go. dependents.go, layer_changes.go and
+//  8. validate.go validates a change, with the collected problems of tx_validation.go. namespace_removals.go, dependents.go, layer_changes.go and
 //     answer_size.go check the clusters that a change affects indirectly.
 //  9. affected.go finds the clusters whose polls change, removals.go the objects that they lose. guard.go and budget.go limit
 //     these removals, orphans.go records objects that Flux keeps.

@@ -5,11 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
+
+// settleTime is the time after which a changed deletion policy has reached every cluster: Flux applies the policy that it
+// received last.
+const settleTime = 15 * time.Minute
 
 // decodeModel decodes the value of a document.
 func decodeModel(kind *kindRules, rec Record) (any, error) {
@@ -82,3 +87,8 @@ func (d *Document) Component() *api.PlatformComponent { return d.value.(*api.Pla
 
 // Deleted reports whether this is a decommissioned cluster, which has empty lists.
 func (e *Effective) Deleted() bool { return e.cluster.DeletedAt != nil }
+
+// unsettled reports whether a document changed so recently that some clusters may not have polled since.
+func (d *Document) unsettled(now time.Time) bool {
+	return now.Sub(d.UpdatedAt) < settleTime && d.UpdatedAt.After(d.CreatedAt)
+}

@@ -11,10 +11,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// KindFreeze is the kind of freezes: while one is active, changes of the answers to its clusters are refused. Creating, changing and
-// deleting one changes no answer. The kind is not in [Kinds]: restores and reverts leave freezes as they are.
-const KindFreeze Kind = "freeze"
-
 // emergencyStop is the id of the freeze that the CLI and the page create as an emergency stop.
 const emergencyStop = "all"
 

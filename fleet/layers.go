@@ -276,14 +276,6 @@ func checkLayerPatches(c *checker, l *layer, id string) {
 	c.patches(jsontext.Pointer("patches", id), kind, set, patchProblems(kind, set))
 }
 
-// checkLayerCountEarly ends a change that creates very many layers: it would only become slower until Finish refuses it.
-func (tx *Tx) checkLayerCountEarly() error {
-	if n := len(tx.layers.ascending); n > 2*maxLayers {
-		return errorf(CodeLimitExceeded, "there would be %d layers or more; at most %d are possible", n, maxLayers)
-	}
-	return nil
-}
-
 // checkPriorities refuses layers with the same priority, between which the winner would be undefined.
 func (s *State) checkPriorities(edits []edit) error {
 	if s.layers == nil || !slices.ContainsFunc(edits, func(e edit) bool { return e.kind == KindLayer && e.doc != nil }) {

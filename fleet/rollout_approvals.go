@@ -9,12 +9,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// awaitsApproval reports whether a stage requires an approval that it does not have. Neither a person nor the runner may
-// start such a stage, or skip it: its clusters would get the change in a later stage, without approval.
-func (r *rollout) awaitsApproval(stage int) bool {
-	return stage < len(r.Stages) && r.Stages[stage].Approval && r.Stages[stage].Approved == nil
-}
-
 // approve records the approval of a stage, with its effect: the given one, or the next one if it is empty. A stage that was approved
 // already and one that has started are CodeConflict.
 func (r *rollout) approve(stage string, by *stageApproval, inputs *RolloutInputs) (at int, err error) {
@@ -39,16 +33,6 @@ func (r *rollout) approve(stage string, by *stageApproval, inputs *RolloutInputs
 	}
 	r.Stages[at].Approved = by
 	return at, nil
-}
-
-// approvalEnded reports whether the stage has an approval of another effect than the current one.
-func (s *rolloutStage) approvalEnded(effect string) bool {
-	return s.Approval && s.Approved != nil && s.Approved.Effect != effect
-}
-
-// ended returns why the approval does not count any more.
-func (a *stageApproval) ended() string {
-	return fmt.Sprintf("the approval of %s has ended: the clusters of the stage, or the inputs that its start changes on them, differ from those approved", a.By)
 }
 
 // StageNeedsApproval reports whether a stage has not started and requires an approval, which it may have.
@@ -127,17 +111,6 @@ func samePerson(identity *Subject, actor, id, named string) bool {
 		return strings.HasPrefix(named, oidcActor+identity.Issuer+":") && strings.HasSuffix(named, "("+identity.Sub+")")
 	}
 	return personOf(identity, actor) == cmp.Or(id, personOf(nil, named))
-}
-
-// withoutPendingApprovals returns a rollout without the approvals of stages that have not started. A restore must not bring back
-// an approval that ended because its stage was rolled back.
-func (ks *kindSet) withoutPendingApprovals(d *Document) (*Document, error) {
-	r := *d.rollout()
-	r.Stages = slices.Clone(r.Stages)
-	for i := r.Started; i < len(r.Stages); i++ {
-		r.Stages[i].Approved = nil
-	}
-	return ks.newRecord(KindRollout, d.ID, &r)
 }
 
 // approveStage approves a stage of a rollout. The approval has the actor and the time of the commit, which Finish knows.

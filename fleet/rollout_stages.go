@@ -192,3 +192,30 @@ func (r *rollout) withoutCommit() (json.RawMessage, error) {
 	}
 	return jsontext.Canonical(&out)
 }
+
+// awaitsApproval reports whether a stage requires an approval that it does not have. Neither a person nor the runner may
+// start such a stage, or skip it: its clusters would get the change in a later stage, without approval.
+func (r *rollout) awaitsApproval(stage int) bool {
+	return stage < len(r.Stages) && r.Stages[stage].Approval && r.Stages[stage].Approved == nil
+}
+
+// withoutPendingApprovals returns a rollout without the approvals of stages that have not started. A restore must not bring back
+// an approval that ended because its stage was rolled back.
+func (ks *kindSet) withoutPendingApprovals(d *Document) (*Document, error) {
+	r := *d.rollout()
+	r.Stages = slices.Clone(r.Stages)
+	for i := r.Started; i < len(r.Stages); i++ {
+		r.Stages[i].Approved = nil
+	}
+	return ks.newRecord(KindRollout, d.ID, &r)
+}
+
+// approvalEnded reports whether the stage has an approval of another effect than the current one.
+func (s *rolloutStage) approvalEnded(effect string) bool {
+	return s.Approval && s.Approved != nil && s.Approved.Effect != effect
+}
+
+// ended returns why the approval does not count any more.
+func (a *stageApproval) ended() string {
+	return fmt.Sprintf("the approval of %s has ended: the clusters of the stage, or the inputs that its start changes on them, differ from those approved", a.By)
+}

@@ -80,3 +80,16 @@ func (tx *Tx) componentsFromLayers(obj map[string]any) map[string]bool {
 	}
 	return assigned
 }
+
+// hasComponent reports whether a cluster has a component in the Tx, from its own list or a layer.
+func (tx *Tx) hasComponent(cluster *Document, id string) bool {
+	return isAssigned(tx.effective(cluster).cluster, id)
+}
+
+// checkLayerCountEarly ends a change that creates very many layers: it would only become slower until Finish refuses it.
+func (tx *Tx) checkLayerCountEarly() error {
+	if n := len(tx.layers.ascending); n > 2*maxLayers {
+		return errorf(CodeLimitExceeded, "there would be %d layers or more; at most %d are possible", n, maxLayers)
+	}
+	return nil
+}
