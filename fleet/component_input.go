@@ -74,6 +74,7 @@ func (c *checker) checkUnassignedPatches(on *clusterCheck, id string) {
 	same := func(was *Document) bool {
 		return maps.EqualFunc(was.Cluster().Patches[id], on.own.Patches[id], jsontext.Same)
 	}
+	c.inactivePatches = true
 	switch was := c.before(on.effective.id); {
 	case was != nil && same(was) && isAssigned(c.base.configured(was).cluster, id):
 		c.warn("the patches of component %q on cluster %q have no effect any more: the component is no longer on it", id, on.effective.id)

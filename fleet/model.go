@@ -508,10 +508,13 @@ type checker struct {
 	base         *State    // the State before the change; nil if that is the State being checked
 	recalled     *Document // the former version to which the document is restored, if it is
 	alreadyValid bool      // the document's effective lists were checked before and had no problems
-	problems     []Problem
-	limits       []Problem
-	warnings     []string
-	warned       map[string]bool
+	// inactivePatches: a cluster has patches of components that are not on it, which only this change may warn of: in the next one they
+	// are a stored problem.
+	inactivePatches bool
+	problems        []Problem
+	limits          []Problem
+	warnings        []string
+	warned          map[string]bool
 	// limit is the number of problems after which checking stops: a request may contain hundreds of thousands of mistakes,
 	// and other changes wait while it is checked. 0: no limit.
 	limit int

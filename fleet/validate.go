@@ -252,7 +252,7 @@ func (v *txValidation) checkDocument(e edit) (now, was *checker) {
 		if len(now.limits) > 0 && before != nil && !before.Deleted() {
 			checkSizes(was, v.base.configured(before), v.base.kinds.lists...)
 		}
-		if len(now.problems)+len(now.limits) == 0 && v.work.stopped() == nil {
+		if len(now.problems)+len(now.limits) == 0 && !now.inactivePatches && v.work.stopped() == nil {
 			v.markChecked(before, doc)
 		}
 	}
