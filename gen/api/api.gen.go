@@ -98,7 +98,7 @@ type RenderedPlan struct {
 
 // Access Grants rights on some clusters and documents to some identities.
 type Access struct {
-	// ID DNS-1123 label; never changes.
+	// ID DNS-1123 subdomain; never changes.
 	//
 	// Example: team-web
 	ID string `json:"id"`
@@ -184,7 +184,7 @@ type AccessCheck struct {
 	// Access Access documents that select the subject.
 	Access []GrantedAccess `json:"access"`
 
-	// Warnings What to know although it is no error.
+	// Warnings Conditions that may change the result, such as an expired token.
 	//
 	// Example: []
 	Warnings []string `json:"warnings"`
@@ -274,7 +274,7 @@ type AccessPatch struct {
 	// Example: {"selector":"team=web"}
 	On nullable.Nullable[map[string]interface{}] `json:"on,omitempty"`
 
-	// ExpiresAt When the rights end; absent: never.
+	// ExpiresAt When the rights end; null: never.
 	//
 	// Example: 2027-01-01T00:00:00Z
 	ExpiresAt nullable.Nullable[time.Time] `json:"expires_at,omitempty"`
@@ -404,7 +404,7 @@ type BatchResult struct {
 	// Example: 9f2c1e
 	PlanHash string `json:"plan_hash"`
 
-	// Warnings What to know although it is no error.
+	// Warnings Problems that do not prevent the change.
 	Warnings []string `json:"warnings"`
 }
 
@@ -479,7 +479,7 @@ type CheckedSubject struct {
 	// Example: 00u1a2b3c4
 	Sub string `json:"sub,omitempty"`
 
-	// Groups Claim `groups`.
+	// Groups Groups of the ID token: the claim that `groups_claim` of the issuer names.
 	//
 	// Example: ["team-web"]
 	Groups []string `json:"groups,omitempty"`
@@ -524,7 +524,7 @@ type Cluster struct {
 	// Rolebindings Its role bindings, in the order in which they are served.
 	Rolebindings []RoleBindingRef `json:"rolebindings"`
 
-	// Excludes Entries of its layers that the cluster does not get.
+	// Excludes Entries of its layers that the cluster excludes.
 	Excludes *Excludes `json:"excludes,omitempty"`
 
 	// Patches Values by component id and Helm value path.
@@ -1374,7 +1374,7 @@ type EndpointEffect struct {
 	// Added Whole inputs, without their cluster block.
 	Added []json.RawMessage `json:"added"`
 
-	// Changed Inputs with other fields.
+	// Changed Inputs whose fields change.
 	Changed []InputChange `json:"changed"`
 
 	// Removed Ids.
@@ -1856,7 +1856,7 @@ type FluxNamespace struct {
 	// Cluster The cluster that polls.
 	Cluster FluxCluster `json:"cluster"`
 
-	// Receipt Names what the input says; absent where the list would be too large with it.
+	// Receipt Identifies the content of the input; absent if the list would be too large with it.
 	Receipt Receipt `json:"receipt,omitempty"`
 }
 
@@ -1883,7 +1883,7 @@ type FluxPlatformComponent struct {
 	// Example: podinfo
 	ComponentPath string `json:"component_path"`
 
-	// ComponentVersion Version of the chart.
+	// ComponentVersion Version of the chart or artifact; with `latest`, the tag of `source` applies.
 	//
 	// Example: latest
 	ComponentVersion string `json:"component_version"`
@@ -1939,7 +1939,7 @@ type FluxPlatformComponent struct {
 	// Cluster The cluster that polls.
 	Cluster FluxCluster `json:"cluster"`
 
-	// Receipt Names what the input says; absent where the list would be too large with it.
+	// Receipt Identifies the content of the input; absent if the list would be too large with it.
 	Receipt Receipt `json:"receipt,omitempty"`
 }
 
@@ -1970,13 +1970,13 @@ type FluxRoleBinding struct {
 	// Example: view
 	Role string `json:"role"`
 
-	// Subjects Who has the role.
+	// Subjects The subjects that have the role.
 	Subjects []FluxSubject `json:"subjects"`
 
 	// Cluster The cluster that polls.
 	Cluster FluxCluster `json:"cluster"`
 
-	// Receipt Names what the input says; absent where the list would be too large with it.
+	// Receipt Identifies the content of the input; absent if the list would be too large with it.
 	Receipt Receipt `json:"receipt,omitempty"`
 }
 
@@ -2050,7 +2050,7 @@ type FluxValuesReference struct {
 
 // Freeze Forbids changes of the answers to some clusters.
 type Freeze struct {
-	// ID DNS-1123 label; never changes.
+	// ID DNS-1123 subdomain; never changes.
 	//
 	// Example: year-end
 	ID string `json:"id"`
@@ -2156,12 +2156,12 @@ type FreezePatch struct {
 	// Example: false
 	All nullable.Nullable[bool] `json:"all,omitempty"`
 
-	// From When it begins; absent: when it is created.
+	// From When it begins; null: when the freeze was created.
 	//
 	// Example: 2026-12-20T00:00:00Z
 	From nullable.Nullable[time.Time] `json:"from,omitempty"`
 
-	// Until When it ends; absent: when it is deleted.
+	// Until When it ends; null: when the freeze is deleted.
 	//
 	// Example: 2027-01-04T06:00:00Z
 	Until nullable.Nullable[time.Time] `json:"until,omitempty"`
@@ -2239,17 +2239,17 @@ type HistoricCount struct {
 	// Example: 12
 	Total int `json:"total"`
 
-	// Progressing Clusters that had not applied their desired state yet.
+	// Progressing Clusters in state `progressing`.
 	//
 	// Example: 0
 	Progressing int `json:"progressing"`
 
-	// Failed Clusters with a failure.
+	// Failed Clusters in state `failed`.
 	//
 	// Example: 1
 	Failed int `json:"failed"`
 
-	// Silent Clusters that did not poll.
+	// Silent Clusters in state `silent`.
 	//
 	// Example: 0
 	Silent int `json:"silent"`
@@ -2290,7 +2290,7 @@ type Identity struct {
 	// Example: []
 	ClusterDNS []string `json:"cluster_dns"`
 
-	// ExpiresAt When this secret or certificate stops to work; absent: it does not expire.
+	// ExpiresAt When this secret or certificate stops working; absent: it does not expire.
 	//
 	// Example: 2027-01-01T00:00:00Z
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
@@ -2497,7 +2497,7 @@ type IssuedToken struct {
 	// Example: poll-demo-cluster-01
 	Name string `json:"name"`
 
-	// Role What the token may do.
+	// Role Role of the token.
 	Role TokenRole `json:"role"`
 
 	// ClusterID Role `poll`: its cluster; else empty.
@@ -2510,12 +2510,12 @@ type IssuedToken struct {
 	// Example: in the cluster's flux-system/flux-resourceset Secret
 	Description string `json:"description"`
 
-	// ExpiresAt When it stops to work; absent: never.
+	// ExpiresAt When it stops working; absent: never.
 	//
 	// Example: 2027-01-01T00:00:00Z
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
 
-	// Secrets The valid secrets, without the secret itself.
+	// Secrets The valid secrets, each as its fingerprint.
 	Secrets []TokenSecret `json:"secrets"`
 
 	// Revision Revision of the last change.
@@ -2992,7 +2992,7 @@ type LayerSettings struct {
 	// Example: 6.9.0
 	ComponentVersion nullable.Nullable[string] `json:"component_version,omitempty"`
 
-	// Enabled false: Flux removes the component, the assignment stays. Absent: not set by this layer.
+	// Enabled false: Flux removes the component, the assignment stays. null: not set by this layer.
 	//
 	// Example: true
 	Enabled nullable.Nullable[bool] `json:"enabled,omitempty"`
@@ -3460,7 +3460,7 @@ type Operation struct {
 	// Example: podinfo
 	ComponentID string `json:"component_id,omitempty"`
 
-	// Enabled assign_component and set_component: false: Flux removes the component, the assignment stays.
+	// Enabled assign_component and set_component. false: Flux removes the component, the assignment stays.
 	//
 	// Example: true
 	Enabled *bool `json:"enabled,omitempty"`
@@ -3541,7 +3541,7 @@ type Operation struct {
 	// Example: default-deny
 	ResourceID string `json:"resource_id,omitempty"`
 
-	// Overrides assign_resource: fields that are otherwise on these clusters; null clears them. Other operations accept only null, without effect.
+	// Overrides assign_resource: fields of the spec that differ on these clusters; null clears them. Other operations accept only null, which has no effect.
 	//
 	// Example: {"namespace":"team-a"}
 	Overrides nullable.Nullable[json.RawMessage] `json:"overrides,omitempty"`
@@ -3684,7 +3684,7 @@ type Plan struct {
 	// Results One for each operation.
 	Results []OperationResult `json:"results"`
 
-	// Warnings What to know although it is no error.
+	// Warnings Problems that do not prevent the change.
 	Warnings []string `json:"warnings"`
 
 	// ConfirmationReason The reason, with the removals without a plan within the last hour.
@@ -3864,7 +3864,7 @@ type PlatformComponent struct {
 	// ValuesFrom Helm values from objects on the cluster, before patches.
 	ValuesFrom []ValuesReference `json:"values_from,omitempty"`
 
-	// VersionPolicy How newer versions become changes; absent: they do not.
+	// VersionPolicy How newer versions become changes. Absent: only the images of `image_policies` move, with the defaults of a policy.
 	VersionPolicy *VersionPolicy `json:"version_policy,omitempty"`
 
 	// ImagePolicies Which new images move, by name.
@@ -3957,7 +3957,7 @@ type PlatformComponentCreate struct {
 	// ValuesFrom Helm values from objects on the cluster, before patches.
 	ValuesFrom nullable.Nullable[[]ValuesReference] `json:"values_from,omitempty"`
 
-	// VersionPolicy How newer versions become changes; absent: they do not.
+	// VersionPolicy How newer versions become changes. Absent: only the images of `image_policies` move, with the defaults of a policy.
 	VersionPolicy nullable.Nullable[VersionPolicyInput] `json:"version_policy,omitempty"`
 
 	// ImagePolicies Which new images move; replaced as a whole.
@@ -4050,7 +4050,7 @@ type PlatformComponentPatch struct {
 	// ValuesFrom Helm values from objects on the cluster, before patches.
 	ValuesFrom nullable.Nullable[[]ValuesReference] `json:"values_from,omitempty"`
 
-	// VersionPolicy How newer versions become changes; absent: they do not.
+	// VersionPolicy How newer versions become changes. null: only the images of `image_policies` move, with the defaults of a policy.
 	VersionPolicy nullable.Nullable[VersionPolicyInput] `json:"version_policy,omitempty"`
 
 	// ImagePolicies Which new images move; replaced as a whole.
@@ -4143,7 +4143,7 @@ type PlatformComponentUpdate struct {
 	// ValuesFrom Helm values from objects on the cluster, before patches.
 	ValuesFrom nullable.Nullable[[]ValuesReference] `json:"values_from,omitempty"`
 
-	// VersionPolicy How newer versions become changes; absent: they do not.
+	// VersionPolicy How newer versions become changes. null: only the images of `image_policies` move, with the defaults of a policy.
 	VersionPolicy nullable.Nullable[VersionPolicyInput] `json:"version_policy,omitempty"`
 
 	// ImagePolicies Which new images move; replaced as a whole.
@@ -4250,7 +4250,7 @@ type Readiness struct {
 	Checks map[string]string `json:"checks"`
 }
 
-// Receipt Names what the input says: the first 16 hexadecimal digits of SHA-256 over the input's canonical JSON (keys sorted, no
+// Receipt Identifies the content of the input: the first 16 hexadecimal digits of SHA-256 over the input's canonical JSON (keys sorted, no
 // spaces) without this field. It changes when the input does, and when the cluster is deleted and created again under its
 // DNS name: a line feed and the number of deleted clusters of that name follow the JSON then. See `PollReceipt`. Left out
 // where the list would be larger with it than Flux Operator reads.
@@ -4805,7 +4805,7 @@ type RevisionOperation struct {
 	// Example: false
 	Cascade bool `json:"cascade,omitempty"`
 
-	// Mode Of the deletion of a cluster.
+	// Mode Mode of the deletion of a cluster.
 	//
 	// Example: orphan
 	Mode string `json:"mode,omitempty"`
@@ -4929,7 +4929,7 @@ type RoleBinding struct {
 	// Example: view
 	Role string `json:"role"`
 
-	// Subjects Who has the role.
+	// Subjects The subjects that have the role.
 	Subjects []Subject `json:"subjects"`
 
 	// Revision Revision of the last change.
@@ -4960,7 +4960,7 @@ type RoleBindingCreate struct {
 	// Example: view
 	Role string `json:"role"`
 
-	// Subjects Who has the role.
+	// Subjects The subjects that have the role.
 	Subjects []SubjectInput `json:"subjects"`
 
 	// Revision Revision of the last change.
@@ -5002,7 +5002,7 @@ type RoleBindingUpdate struct {
 	// Example: view
 	Role nullable.Nullable[string] `json:"role,omitempty"`
 
-	// Subjects Who has the role.
+	// Subjects The subjects that have the role.
 	Subjects nullable.Nullable[[]SubjectInput] `json:"subjects,omitempty"`
 
 	// Revision Revision of the last change.
@@ -5282,7 +5282,7 @@ type RolloutStage struct {
 	// Example: 10
 	Percent int `json:"percent,omitempty"`
 
-	// Count Number of the selected clusters.
+	// Count Number of the selected clusters that the stage takes.
 	//
 	// Example: 3
 	Count int `json:"count,omitempty"`
@@ -5318,12 +5318,12 @@ type RolloutStageStatus struct {
 	// Example: false
 	All bool `json:"all,omitempty"`
 
-	// Percent Share of the selected clusters.
+	// Percent Share of the selected clusters that the stage takes, in percent.
 	//
 	// Example: 10
 	Percent int `json:"percent,omitempty"`
 
-	// Count Number of the selected clusters.
+	// Count Number of the selected clusters that the stage takes.
 	//
 	// Example: 3
 	Count int `json:"count,omitempty"`
@@ -5439,7 +5439,7 @@ type RolloutWindow struct {
 	Tz string `json:"tz,omitempty"`
 }
 
-// SearchResult A document, label, version, revision or failure that a search has found.
+// SearchResult A document, label, version, revision or failure that matches a search.
 type SearchResult struct {
 	// Kind `label`, `version`, `revision`, or a kind of document such as `cluster`, `platform_component` or `resource/policies`.
 	//
@@ -5483,7 +5483,7 @@ type SearchResult struct {
 	Revision *RevisionSummary `json:"revision,omitempty"`
 }
 
-// SearchResults What a search has found.
+// SearchResults The results of a search.
 type SearchResults struct {
 	// Results The results of each kind, the best first.
 	Results []SearchResult `json:"results"`
@@ -5543,7 +5543,7 @@ type Status struct {
 // Example: {"confirmed":11,"failed":1}
 type StatusCounts map[string]int
 
-// StatusFacet The listed clusters, counted by the values of one property.
+// StatusFacet Numbers of the clusters that match the filters, by the values of one property.
 type StatusFacet struct {
 	// Name The property that is counted.
 	//
@@ -5577,7 +5577,7 @@ type StatusHistory struct {
 
 // Strategy A named list of stages. A rollout copies it when it is created.
 type Strategy struct {
-	// ID DNS-1123 label; never changes.
+	// ID DNS-1123 subdomain; never changes.
 	//
 	// Example: waves
 	ID string `json:"id"`
@@ -5708,7 +5708,7 @@ type Token struct {
 	// Example: poll-demo-cluster-01
 	Name string `json:"name"`
 
-	// Role What the token may do.
+	// Role Role of the token.
 	Role TokenRole `json:"role"`
 
 	// ClusterID Role `poll`: the cluster; empty for other roles.
@@ -5752,7 +5752,7 @@ type TokenCreate struct {
 	// Example: poll-demo-cluster-01
 	Name string `json:"name"`
 
-	// Role What the token may do.
+	// Role Role of the token.
 	Role TokenRole `json:"role"`
 
 	// ClusterID Role `poll`, and only there: the cluster.
@@ -5765,7 +5765,7 @@ type TokenCreate struct {
 	// Example: in the cluster's flux-system/flux-resourceset Secret
 	Description nullable.Nullable[string] `json:"description,omitempty"`
 
-	// ExpiresAt When it stops to work; absent: never.
+	// ExpiresAt When it stops working; absent: never.
 	//
 	// Example: 2027-01-01T00:00:00Z
 	ExpiresAt nullable.Nullable[time.Time] `json:"expires_at,omitempty"`
@@ -5783,7 +5783,7 @@ type TokenRotate struct {
 	// Example: 24h
 	Overlap string `json:"overlap"`
 
-	// ExpiresAt When the token stops to work from now on; absent: as it was.
+	// ExpiresAt When the token stops working from now on; absent: as it was.
 	//
 	// Example: 2028-01-01T00:00:00Z
 	ExpiresAt nullable.Nullable[time.Time] `json:"expires_at,omitempty"`
@@ -6181,7 +6181,7 @@ type VersionStatus struct {
 
 // Webhook A receiver of events.
 type Webhook struct {
-	// ID DNS-1123 label; never changes.
+	// ID DNS-1123 subdomain; never changes.
 	//
 	// Example: change-log
 	ID string `json:"id"`
@@ -6224,7 +6224,7 @@ type Webhook struct {
 	// Example: 400
 	After int64 `json:"after"`
 
-	// Delivery How far delivery is.
+	// Delivery Progress of the delivery.
 	Delivery WebhookDelivery `json:"delivery"`
 
 	// Revision Revision of the last change.

@@ -1243,7 +1243,7 @@ type ClientInterface interface {
 
 	// CreateResourceTypeWithBody Create a resource type
 	//
-	// A type that exists is 409 `conflict`. Its definitions are under `/resources/{type}`.
+	// 409 `conflict` if the id is in use. Definitions of the type are under `/resources/{type}`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -1252,7 +1252,7 @@ type ClientInterface interface {
 
 	// CreateResourceType Create a resource type
 	//
-	// A type that exists is 409 `conflict`. Its definitions are under `/resources/{type}`.
+	// 409 `conflict` if the id is in use. Definitions of the type are under `/resources/{type}`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4375,7 +4375,7 @@ func (c *Client) ListResourceTypes(ctx context.Context, params *ListResourceType
 
 // CreateResourceTypeWithBody Create a resource type
 //
-// A type that exists is 409 `conflict`. Its definitions are under `/resources/{type}`.
+// 409 `conflict` if the id is in use. Definitions of the type are under `/resources/{type}`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4394,7 +4394,7 @@ func (c *Client) CreateResourceTypeWithBody(ctx context.Context, params *CreateR
 
 // CreateResourceType Create a resource type
 //
-// A type that exists is 409 `conflict`. Its definitions are under `/resources/{type}`.
+// 409 `conflict` if the id is in use. Definitions of the type are under `/resources/{type}`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -23117,7 +23117,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateResourceTypeWithBodyWithResponse Create a resource type
 	//
-	// A type that exists is 409 `conflict`. Its definitions are under `/resources/{type}`.
+	// 409 `conflict` if the id is in use. Definitions of the type are under `/resources/{type}`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -23126,7 +23126,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateResourceTypeWithResponse Create a resource type
 	//
-	// A type that exists is 409 `conflict`. Its definitions are under `/resources/{type}`.
+	// 409 `conflict` if the id is in use. Definitions of the type are under `/resources/{type}`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -30616,7 +30616,7 @@ func (c *ClientWithResponses) ListResourceTypesWithResponse(ctx context.Context,
 
 // CreateResourceTypeWithBodyWithResponse Create a resource type
 //
-// A type that exists is 409 `conflict`. Its definitions are under `/resources/{type}`.
+// 409 `conflict` if the id is in use. Definitions of the type are under `/resources/{type}`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -30631,7 +30631,7 @@ func (c *ClientWithResponses) CreateResourceTypeWithBodyWithResponse(ctx context
 
 // CreateResourceTypeWithResponse Create a resource type
 //
-// A type that exists is 409 `conflict`. Its definitions are under `/resources/{type}`.
+// 409 `conflict` if the id is in use. Definitions of the type are under `/resources/{type}`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
