@@ -42,7 +42,7 @@ const secretOutput = "The secret is printed once, on standard output, and cannot
 var expiryNames = []string{"expires", "expires-in", "expires-at"}
 
 func expiryFlags() []cli.Flag {
-	flags := []cli.Flag{&cli.StringFlag{Name: expiryNames[0], Usage: "when it stops to work, a `TIME` such as 2027-01-02T15:04:05Z, or 90d or 12h from now"}}
+	flags := []cli.Flag{&cli.StringFlag{Name: expiryNames[0], Usage: "when it expires, a `TIME` such as 2027-01-02T15:04:05Z, or 90d or 12h from now"}}
 	for _, former := range expiryNames[1:] {
 		flags = append(flags, &cli.StringFlag{Name: former, Hidden: true, Usage: "former name of --expires"})
 	}

@@ -166,7 +166,7 @@ func adviseComponent(c *checker, p *api.PlatformComponent) {
 			c.warn("values_from of component %q has no effect: it is of type %s, and has no Helm values", p.ID, p.Type)
 		}
 		if p.TargetNamespace != p.ID {
-			c.warn("target_namespace of component %q has no effect: it is of type %s, whose objects go where its manifests say, or to the namespace default", p.ID, p.Type)
+			c.warn("target_namespace of component %q has no effect: its type is %s: the manifests determine the namespaces of its objects; without one it is default", p.ID, p.Type)
 		}
 		return
 	}

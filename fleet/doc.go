@@ -41,8 +41,8 @@
 //  9. affected.go finds the clusters whose polls change, removals.go the objects that they lose. guard.go and budget.go limit
 //     these removals, orphans.go records objects that Flux keeps.
 //  10. input_list.go, effects.go and plan.go: the preview of a change.
-//  11. What package history reads: origins.go, the documents of which an input is built, and comparison.go, what changes of a revision
-//     changed for a cluster, or for a component on all clusters.
+//  11. For package history: origins.go finds the documents that determine an input, comparison.go computes the effect of a revision on
+//     the inputs of a cluster, or of a component on all clusters.
 //  12. tokens.go, token_secret.go, token_documents.go and token_revocations.go: bearer tokens, which are documents too, but
 //     never part of an answer.
 //  13. rollout_model.go, rollout_stages.go, rollout_approvals.go, rollout_variants.go and overlay.go: changes that reach clusters
@@ -60,7 +60,8 @@
 //     policies of a component, version_automation.go holds the versions that a commit takes back, and version_moves.go makes the changes.
 //  17. webhook_documents.go, webhook_events.go and webhooks.go: receivers of events, the events of a commit, and changes of receivers.
 //
-// The packages on top of this one know its exported names only: access answers what a subject may do, history where the inputs of a cluster come from.
+// Two packages on top of this one use only its exported names: access checks what a subject may do, history finds the documents and
+// revisions that set the inputs of a cluster.
 //
 // The internal packages know nothing of a fleet. Documents: jsontext parses and writes JSON, unstructured edits JSON objects,
 // threeway reverts or makes one change of a document, explain finds the document that sets a value, diff compares two inputs. Patches:

@@ -508,8 +508,8 @@ type checker struct {
 	base         *State    // the State before the change; nil if that is the State being checked
 	recalled     *Document // the former version to which the document is restored, if it is
 	alreadyValid bool      // the document's effective lists were checked before and had no problems
-	// inactivePatches: a cluster has patches of components that are not on it, which only this change may warn of: in the next one they
-	// are a stored problem.
+	// inactivePatches: the cluster has patches of components that it does not have. Only this change warns of them; for the next change
+	// they are a stored problem.
 	inactivePatches bool
 	problems        []Problem
 	limits          []Problem

@@ -25,7 +25,7 @@ type OriginRollout struct {
 	Before, After map[string]any
 }
 
-// BuiltInput is an input of a cluster with the documents of which it is built. The settings of the cluster are not among them:
+// BuiltInput is an input of a cluster with the documents that determine it. The settings of the cluster are not among them:
 // see [State.Origins].
 type BuiltInput struct {
 	List       string // the last part of the path that clusters poll

@@ -132,7 +132,7 @@ func (t *takeovers) warning(a affected, list *descriptor, id string, begun []ren
 // all returns the warnings.
 func (t *takeovers) all() []string {
 	if t.omitted {
-		return append(t.warnings, fmt.Sprintf("more definitions may begin to make objects; the first %d were looked at", len(t.looked)))
+		return append(t.warnings, fmt.Sprintf("more definitions may begin to make objects; the first %d were checked", len(t.looked)))
 	}
 	return t.warnings
 }

@@ -75,8 +75,8 @@ func approved(d *Document) *Document {
 	return &doc
 }
 
-// Try makes the checks of Finish that concern rights, for a change that makes a document this one and needs only the right of the trial.
-// An approval changes the document itself. It returns the ids of the access documents that permit the change.
+// Try makes the checks of [Tx.Finish] that concern rights, for a change after which the document is the given one, and which needs only
+// the right of the trial. An approval changes the document itself. It returns the ids of the access documents that permit the change.
 func (r Rights) Try(ctx context.Context, base *State, doc *Document, q RightsTrial) ([]string, error) {
 	if q.Right == RightApprove && doc.Kind == KindRollout {
 		doc = approved(doc)

@@ -279,7 +279,7 @@ func TestEveryOperationTakesWhatItsKindTakes(t *testing.T) {
 	}
 }
 
-// Every schema and every property says what it is, in its own description or in that of the one schema it refers to.
+// Every schema and every property has a description, of its own or of the one schema that it refers to.
 func TestEverySchemaIsDescribed(t *testing.T) {
 	t.Parallel()
 	var describe func(where string, ref *openapi3.SchemaRef)

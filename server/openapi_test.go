@@ -32,7 +32,7 @@ var operations = sync.OnceValues(func() (routers.Router, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A schema without a type allows null (https://spec.openapis.org/oas/v3.0.3#schema-object); this validator needs to be told.
+	// A schema without a type allows null (https://spec.openapis.org/oas/v3.0.3#schema-object); this validator requires `nullable`.
 	for _, schema := range doc.Components.Schemas {
 		for _, p := range schema.Value.Properties {
 			if p.Value.Extensions["x-go-type"] == "nullable.Nullable[json.RawMessage]" {

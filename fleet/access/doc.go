@@ -1,5 +1,5 @@
-// Package access answers what a subject may do, without doing it: it tries changes with the rights of the subject, as commits by it would
-// be checked.
+// Package access checks what a subject may do. It tries changes with the rights of the subject and the checks of a commit, and commits
+// nothing.
 //
 //   - check.go: the operations of a commit. right.go: one right, on a document, a kind, or anything.
 package access

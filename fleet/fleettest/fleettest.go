@@ -1,4 +1,4 @@
-// Package fleettest has fleets for tests of the packages above fleet.
+// Package fleettest has fleets for tests of the packages that import fleet.
 package fleettest
 
 import (

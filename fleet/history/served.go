@@ -106,7 +106,7 @@ func newServedPast(ctx context.Context, st *fleet.State, of fleet.DocumentName, 
 		p := &componentPast{component: of.ID, view: st, pending: fleet.Documents{}, comparison: fleet.NewComparison(ctx)}
 		return p, p.start(at, log)
 	}
-	return nil, &fleet.Error{Code: fleet.CodeInvalid, Detail: fmt.Sprintf("there is no history of what clusters are served of a %s", of.Kind)}
+	return nil, &fleet.Error{Code: fleet.CodeInvalid, Detail: fmt.Sprintf("a %s has no history of served inputs", of.Kind)}
 }
 
 // revisions groups the changes of a page by revision, in the order of the page.

@@ -26,7 +26,7 @@ type Change struct {
 	Recomputed bool
 	// Single: it is about one document, so --if-match is a condition of its operations.
 	Single bool
-	// Describe names the subject of an operation in errors; nil: describeOperation.
+	// Describe names the subject of an operation in errors; nil: DescribeOperation.
 	Describe func(Operation) string
 	// Refused improves an error of the server; nil: it is good enough.
 	Refused func(client conn.Client, err error) error
@@ -47,7 +47,7 @@ type Change struct {
 	Request func(client conn.Client, hash string) (conn.Answer, error)
 	// Show prints the response; nil: as the result of a batch.
 	Show func(client conn.Client, a conn.Answer) error
-	// PrintsSummary: show prints the summary itself.
+	// PrintsSummary: Show prints the summary itself.
 	PrintsSummary bool
 }
 

@@ -37,12 +37,12 @@ func TargetFlags() []cli.Flag {
 	}
 }
 
-// AssigningFlags are targetFlags and the flag for layers.
+// AssigningFlags are TargetFlags and the flag for layers.
 func AssigningFlags() []cli.Flag {
 	return append(TargetFlags(), &cli.StringSliceFlag{Name: "layer", Usage: "not on clusters, but on this `LAYER`; repeat for more"})
 }
 
-// TargetsOf reads the flags of targetFlags or assigningFlags. Exactly one way to select is required.
+// TargetsOf reads the flags of TargetFlags or AssigningFlags. Exactly one way to select is required.
 func TargetsOf(c *cli.Context) (Targets, error) {
 	t := Targets{selector: c.String("selector"), all: c.Bool("all"), allowEmpty: c.Bool("allow-empty")}
 	var err error

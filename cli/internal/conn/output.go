@@ -10,7 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Connected is withArguments with a connection to the server.
+// Connected is [args.WithOperands] with a connection to the server.
 func (s *Session) Connected(run func(c *cli.Context, client Client, operands []string) error) cli.ActionFunc {
 	return args.WithOperands(func(c *cli.Context, operands []string) error {
 		client, err := s.Connect(c)

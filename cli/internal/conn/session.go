@@ -1,5 +1,5 @@
-// Package conn is a run of the command line and its connection to the server: the environment, requests and their responses, output,
-// and errors with hints. It knows no kind of document and makes no change.
+// Package conn holds what one run of the command line uses: the environment, the connection to the server with requests and responses,
+// output, and errors with hints. It knows no kind of document and makes no change.
 package conn
 
 import (

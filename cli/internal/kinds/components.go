@@ -69,8 +69,8 @@ var Components = Kind{
 	Calls: conn.Calls{Path: "/platform_components"},
 }
 
-// AssignmentSettings are the fields of a component's assignment to a cluster; componentSettings the same for commands that change no
-// catalog entry, under shorter names.
+// AssignmentSettings are the fields of a component's assignment to a cluster. ComponentSettings are the same fields under shorter names,
+// for commands that change no catalog entry.
 var (
 	AssignmentSettings = settingFields("cluster-", "on this cluster")
 	ComponentSettings  = settingFields("", "there")

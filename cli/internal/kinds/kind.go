@@ -46,7 +46,7 @@ type Kind struct {
 type Assignable struct {
 	Word                 string  // for one of them in a cluster: "role binding"
 	Overrides            []Field // settings of an assignment, as create takes them beside the fields of the definition
-	Assigned             []Field // the same for assign; nil: overrides
+	Assigned             []Field // the same for assign; nil: Overrides
 	Values               bool    // assign also takes values to patch
 	Removed              string  // what Flux removes from a cluster after unassign
 	UnconfirmedInScripts bool    // without a terminal, deleting it needs no --yes
