@@ -1776,7 +1776,7 @@ type FluxClusterEntry struct {
 
 // FluxClusters The clusters of the fleet, in the form of Flux ResourceSetInputProviders.
 type FluxClusters struct {
-	// Inputs The inputs; an empty list makes Flux remove everything of this kind.
+	// Inputs The inputs. With an empty list, Flux removes the objects that ResourceSets created for the clusters.
 	Inputs []FluxClusterEntry `json:"inputs"`
 }
 
@@ -1862,7 +1862,7 @@ type FluxNamespace struct {
 
 // FluxNamespaces The namespaces of a cluster, in the form of Flux ResourceSetInputProviders.
 type FluxNamespaces struct {
-	// Inputs The inputs; an empty list makes Flux remove everything of this kind.
+	// Inputs The inputs. With an empty list, Flux removes all these namespaces, except those with the deletion policy `orphan`.
 	Inputs []FluxNamespace `json:"inputs"`
 }
 
@@ -1945,7 +1945,7 @@ type FluxPlatformComponent struct {
 
 // FluxPlatformComponents The components of a cluster, in the form of Flux ResourceSetInputProviders.
 type FluxPlatformComponents struct {
-	// Inputs The inputs; an empty list makes Flux remove everything of this kind.
+	// Inputs The inputs. With an empty list, Flux removes all components.
 	Inputs []FluxPlatformComponent `json:"inputs"`
 }
 
@@ -1954,7 +1954,7 @@ type FluxResource = json.RawMessage
 
 // FluxResources The resources of one type of a cluster, in the form of Flux ResourceSetInputProviders.
 type FluxResources struct {
-	// Inputs The inputs; an empty list makes Flux remove everything of this kind.
+	// Inputs The inputs. With an empty list, Flux removes the objects of all inputs, except those of types with `removal: keep`.
 	Inputs []FluxResource `json:"inputs"`
 }
 
@@ -1982,7 +1982,7 @@ type FluxRoleBinding struct {
 
 // FluxRoleBindings The cluster role bindings of a cluster, in the form of Flux ResourceSetInputProviders.
 type FluxRoleBindings struct {
-	// Inputs The inputs; an empty list makes Flux remove everything of this kind.
+	// Inputs The inputs. With an empty list, Flux removes all these cluster role bindings.
 	Inputs []FluxRoleBinding `json:"inputs"`
 }
 
@@ -5571,7 +5571,7 @@ type StatusHistory struct {
 	// Example: 300
 	IntervalSeconds int `json:"interval_seconds"`
 
-	// Counts One entry for each interval, the oldest first.
+	// Counts One entry for each interval in which a server counted, the oldest first.
 	Counts []HistoricCount `json:"counts"`
 }
 
@@ -6348,7 +6348,7 @@ type WebhookPatch struct {
 	Suspended bool `json:"suspended,omitempty"`
 }
 
-// WebhookSecret A signing secret, which is shown this once.
+// WebhookSecret The signing secret of a webhook.
 type WebhookSecret struct {
 	// Secret In the format of Standard Webhooks.
 	//
