@@ -68,7 +68,7 @@ func (s bootstrapper) bootstrap(c *cli.Context, cluster string) error {
 	if err := via.CheckURL(); err != nil {
 		return err
 	}
-	if !c.IsSet("poll-url") && via.Loopback() {
+	if !c.IsSet("poll-url") && args.LoopbackURL(via.URL) {
 		s.Note("The cluster will poll %s, which is the cluster itself: set --poll-url to the URL by which it reaches the API.", via.URL)
 	}
 	if via.Secret == "" && (via.TLSSecret == "" || c.IsSet("token-file") || c.Bool("create-token")) {

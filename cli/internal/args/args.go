@@ -4,6 +4,8 @@ package args
 
 import (
 	"fmt"
+	"net"
+	"net/url"
 	"path/filepath"
 	"strings"
 )
@@ -48,4 +50,10 @@ func CheckID(name, id string) error {
 		return Errorf("%q cannot be a %s", id, name)
 	}
 	return nil
+}
+
+// LoopbackURL reports whether a URL means the machine of the one who uses it.
+func LoopbackURL(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback())
 }

@@ -8,7 +8,6 @@
 package bootstrap
 
 import (
-	"net"
 	"net/url"
 	"strings"
 	"time"
@@ -49,15 +48,6 @@ func (con Connection) CheckURL() error {
 		return args.Errorf("--tls-secret needs an https:// URL")
 	}
 	return nil
-}
-
-// Loopback reports whether the URL means the machine of the one who uses it.
-func (con Connection) Loopback() bool {
-	u, err := url.Parse(con.URL)
-	if err != nil {
-		return false
-	}
-	return u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback()
 }
 
 // ChartValues returns the values of the chart. All others keep the chart's defaults.

@@ -31,7 +31,8 @@ type Connection struct {
 
 	mu         sync.Mutex // guards the fields that the client's callbacks use
 	made       bool       // a change was made
-	historyErr error      // the server's history was replaced since an earlier run; nil: it was not
+	replaced   bool       // the server's history was replaced since an earlier run
+	historyErr error      // refuses changes because of that; nil: none does
 	madeAt     string     // the fleet's revision after the change, if known
 }
 
@@ -129,17 +130,22 @@ func (l *Connection) SaveSeenRevision() {
 }
 
 // onHistoryReplaced is called when the server's store lacks a revision that was seen: the revision is forgotten, and a read
-// continues with a note. A change may be based on the earlier history, so it fails and can be repeated.
+// continues with a note. A change may be based on the earlier history, so it fails and can be repeated; it continues too where a
+// person tries a server on the own machine, and begins anew with an empty database.
 func (l *Connection) onHistoryReplaced(changed bool, have, seen int64) bool {
+	trial := l.Settings.Context == "" && args.LoopbackURL(l.Settings.URL)
 	l.mu.Lock()
-	first := l.historyErr == nil
-	l.historyErr = WithHint(errors.New("nothing was changed: the server's history was replaced since an earlier run"), hints[apiclient.CodeUnknownRevision])
+	first := !l.replaced
+	l.replaced = true
+	if !trial {
+		l.historyErr = WithHint(errors.New("nothing was changed: the server's history was replaced since an earlier run"), hints[apiclient.CodeUnknownRevision])
+	}
 	l.mu.Unlock()
 	l.Seen.Forget()
 	if err := l.cache.Forget(); err != nil {
 		l.console.Note("the stored revision of the server cannot be removed: %v", err)
 	}
-	if made, _ := l.lastChange(); made || changed {
+	if made, _ := l.lastChange(); made || changed && !trial {
 		return false
 	}
 	if first {
