@@ -53,6 +53,9 @@ func (s *State) sharedByDefinitions(work work) map[docKey][]rendering.Object {
 			note(o, key)
 		}
 	}
+	if work.stopped() != nil {
+		return nil // the objects of the last definition may be missing
+	}
 	s.shared.by = by
 	return by
 }

@@ -188,3 +188,33 @@ func TestObjectConflictOfBatchNamesClusterOnce(t *testing.T) {
 	_, err = tx.Finish(Commit{})
 	require.ErrorContains(t, b.Locate(ops, err), `/operations/1: cluster "k": the object-patches resource "a" and`)
 }
+
+// endsAfter is a context that has ended when it was asked some times.
+type endsAfter struct {
+	context.Context //nolint:containedctx // it is a context
+	asked           int
+}
+
+func (c *endsAfter) Err() error {
+	if c.asked--; c.asked < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestSharedObjectsOfEndedWork: the shared objects of a State are never kept without those of a definition whose template was not
+// executed because the work had ended.
+func TestSharedObjectsOfEndedWork(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.must(create(KindResourceType, typeOf("things", configMap)))
+	w.must(both(create(ResourceKind("things"), `{"id":"a"}`), create(ResourceKind("things"), `{"id":"b"}`)))
+	for asked := range 12 {
+		s, err := NewState(testRules, w.state.Head(), w.state.at, slices.Collect(w.state.Records()))
+		require.NoError(t, err)
+		if by := s.sharedByDefinitions(newWork(&endsAfter{t.Context(), asked})); by != nil {
+			require.Len(t, by, 2, "asked %d times", asked)
+		}
+		require.Len(t, s.sharedByDefinitions(newWork(t.Context())), 2, "asked %d times", asked)
+	}
+}
