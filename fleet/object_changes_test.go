@@ -270,6 +270,7 @@ func TestRemovedObjects(t *testing.T) {
 	const source = "---\napiVersion: source.toolkit.fluxcd.io/v1\nkind: OCIRepository\nmetadata: {name: s, namespace: ns}\nspec: {url: << inputs.a | quote >>, ref: {tag: << inputs.b | quote >>}}\n"
 	const git = "---\napiVersion: source.toolkit.fluxcd.io/v1\nkind: GitRepository\nmetadata: {name: s, namespace: ns}\nspec: {url: << inputs.a | quote >>, ref: {branch: << inputs.b | quote >>}}\n"
 	const bucket = "---\napiVersion: source.toolkit.fluxcd.io/v1\nkind: Bucket\nmetadata: {name: s, namespace: ns}\nspec: {bucketName: << inputs.a | quote >>, interval: << inputs.b | quote >>}\n"
+	const helmChart = "---\napiVersion: source.toolkit.fluxcd.io/v1\nkind: HelmChart\nmetadata: {name: s, namespace: ns}\nspec: {chart: << inputs.a | quote >>, version: << inputs.b | quote >>, sourceRef: {kind: HelmRepository, name: h}}\n"
 	const chartOf = "---\napiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: r, namespace: ns}\nspec: {chartRef: {kind: OCIRepository, name: s}}\n"
 	const built = "---\napiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nmetadata: {name: r, namespace: flux-system}\nspec: {sourceRef: {kind: OCIRepository, name: s, namespace: ns}}\n"
 	// patched returns an object whose patches have the text of the field b.
@@ -319,6 +320,11 @@ func TestRemovedObjects(t *testing.T) {
 		"the interval of a bucket":               {bucket, "", b, false},
 		"the URL of the source of a release":     {source + chartOf, "", a, true},
 		"the registry of the source of a chart":  {source + chartOf, "", registry, false},
+		"a first release from a source":          {source, source + chartOf, nil, false},
+		"a Kustomization of a chart's source":    {source + chartOf, source + chartOf + built, nil, false},
+		"a first release, and another URL":       {source, source + chartOf, a, true},
+		"the chart of a HelmChart":               {helmChart, "", a, true},
+		"the version of a HelmChart":             {helmChart, "", b, false},
 		"the registry of a Kustomization":        {source + built, "", registry, true},
 		"the registry of both":                   {chartOf + built + source, "", registry, true},
 		"a patch that deletes an object":         {kustomization, "", deletes, true},

@@ -24,6 +24,7 @@ type Identity struct {
 type source struct {
 	at   int // in identities
 	name string
+	url  Identity // the identity with the whole URL
 }
 
 // creators are kinds of objects that create others, with the fields of their spec that decide which.
@@ -34,6 +35,7 @@ var creators = map[string][]string{
 	sourceGroup + "/OCIRepository":    {"url"},
 	sourceGroup + "/GitRepository":    {"url"},
 	sourceGroup + "/Bucket":           {"endpoint", "bucketName", "prefix"},
+	sourceGroup + "/HelmChart":        {"chart", "sourceRef"},
 	FluxGroup + "/" + KindResourceSet: {"resources", "resourcesTemplate", "resourcesTemplateFrom", "inputs", "inputsFrom", "inputStrategy"},
 }
 
@@ -54,7 +56,7 @@ func (r *Result) identify(o Object, spec map[string]any, in enclosing, opened bo
 		id.creates = digestOf(values)
 	}
 	if url, _ := spec["url"].(string); ociRepository(o.Group, o.Kind) {
-		r.sources = append(r.sources, source{len(r.identities), url[strings.LastIndex(url, "/")+1:]})
+		r.sources = append(r.sources, source{len(r.identities), url[strings.LastIndex(url, "/")+1:], id})
 	}
 	r.identities = append(r.identities, id)
 	r.readSource(o, spec)
@@ -145,8 +147,17 @@ func (r *Result) Removes(next *Result) bool {
 	for _, id := range next.identities {
 		stays[id] = true
 	}
-	if slices.ContainsFunc(r.identities, func(id Identity) bool { return !stays[id] }) {
-		return true
+	for _, s := range next.sources {
+		stays[s.url] = true
+	}
+	kept := map[int]bool{} // sources with the same URL, whatever uses them
+	for _, s := range r.sources {
+		kept[s.at] = stays[s.url]
+	}
+	for i, id := range r.identities {
+		if !stays[id] && !kept[i] {
+			return true
+		}
 	}
 	for _, p := range next.patched {
 		was := slices.ContainsFunc(r.identities, func(id Identity) bool { return id.Object == p.of.Object && id.set == p.of.set })
