@@ -130,6 +130,7 @@ func TestOrderOfMapsIsTried(t *testing.T) {
 		"contents of values":    {held, "values inputs.m", false, true},
 		"contents of a range":   {held, `list (dict "values" inputs.m)`, false, false},
 		"contents, sorted keys": {held, "keys inputs.m | sortAlpha", false, false},
+		"order of objects":      {"<<- range keys inputs.m >>\n---\n" + strings.Replace(named, "VALUE", "list .", 1) + "<< end >>", "", false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

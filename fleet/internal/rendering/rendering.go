@@ -6,11 +6,9 @@
 package rendering
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"hash"
 	"maps"
 	"slices"
 	"strconv"
@@ -36,12 +34,12 @@ type Result struct {
 	sources    []source
 	usedBy     map[Object]string // by sources: chartRef if only HelmReleases use it
 	patched    []patchedObject
-	reversed   bool      // the order of maps
-	contents   hash.Hash // of all objects; may be nil
-	nulls      []string  // places of null items in lists: Kubernetes does not read them as an empty list
-	Err        error     // the reason why the template fails
-	left       int       // units that executions may still use, including those of nested ResourceSets
-	bytes      int       // of YAML that the executions rendered, which is parsed
+	reversed   bool                       // the order of maps
+	contents   map[[sha256.Size]byte]bool // digests of all objects; nil: not needed
+	nulls      []string                   // places of null items in lists: Kubernetes does not read them as an empty list
+	Err        error                      // the reason why the template fails
+	left       int                        // units that executions may still use, including those of nested ResourceSets
+	bytes      int                        // of YAML that the executions rendered, which is parsed
 }
 
 // Parse parses the template of a resource type.
@@ -58,9 +56,10 @@ func Execute(t *resourceset.Template, input map[string]any) Result {
 // them in any order, so a template must not depend on it: objects reports whether other objects are rendered, contents whether
 // the objects have other contents. Result has the steps of both.
 func Reordered(t *resourceset.Template, input map[string]any) (made Result, objects, contents bool) {
-	made, other := execute(t, input, Result{contents: sha256.New()}), execute(t, input, Result{contents: sha256.New(), reversed: true})
+	made = execute(t, input, Result{contents: map[[sha256.Size]byte]bool{}})
+	other := execute(t, input, Result{contents: map[[sha256.Size]byte]bool{}, reversed: true})
 	objects = made.Digest() != other.Digest() || (made.Err == nil) != (other.Err == nil)
-	contents = !bytes.Equal(made.contents.Sum(nil), other.contents.Sum(nil))
+	contents = !maps.Equal(made.contents, other.contents)
 	made.left, made.bytes = made.left+other.left-resourceset.Default.Units, made.bytes+other.bytes
 	return made, objects, contents
 }
@@ -129,7 +128,8 @@ func (r *Result) object(obj map[string]any, in enclosing) {
 	}
 	r.Objects = append(r.Objects, ref)
 	if r.contents != nil {
-		_ = json.NewEncoder(r.contents).Encode(obj) // it was read as JSON
+		text, _ := json.Marshal(obj) // it was read as JSON
+		r.contents[sha256.Sum256(text)] = true
 	}
 	r.nulls = nullsIn(r.nulls, []string{ref.String() + ": "}, obj, false)
 	kept := in.kept || disablesPrune(metadata)
