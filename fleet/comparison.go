@@ -6,13 +6,16 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"math"
 	"runtime"
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/rendering"
 )
 
-// Comparison compares the inputs of clusters in two consecutive States. All comparisons share a budget of work.
+// Comparison compares the inputs of clusters in two consecutive States. All comparisons share their work.
 type Comparison struct{ work work }
 
 // ServedEffect is the effect of changes on the inputs of a cluster, or on the input of a component on all clusters.
@@ -23,18 +26,22 @@ type ServedEffect struct {
 	Size     int                           // approximate size of the effect in bytes
 }
 
-// renderingCost is the number of inputs that are compared in the time of one execution of a template.
-const renderingCost = 10
+// stepsPerInput is the number of steps that templates take in the time in which an input is compared.
+const stepsPerInput = 100
 
 // maxServedChanges is the maximum number of different changes of a component's input in one effect.
 const maxServedChanges = 10
 
-// NewComparison returns a comparison that ends with ctx.
-func NewComparison(ctx context.Context) *Comparison { return &Comparison{newWork(ctx)} }
+// NewComparison returns a comparison that ends with ctx. Its templates are counted, for [ServedEffect.Compared], and not limited.
+func NewComparison(ctx context.Context) *Comparison {
+	w := newWork(ctx)
+	w.templates = rendering.NewBudget(math.MaxInt)
+	return &Comparison{w}
+}
 
 // Cluster returns the effect of changes, which lead from base to next, on the polls of one cluster.
 func (c *Comparison) Cluster(id string, base, next *State, changes []DocumentChange) (ServedEffect, error) {
-	objects := newObjectChanges(base, next, c.work)
+	left, objects := c.work.templates.Left(), newObjectChanges(base, next, c.work)
 	a := affected{id: id, before: base.clusterByID(id), after: next.clusterByID(id), changed: map[Kind]map[string]bool{}}
 	for _, ch := range changes {
 		if a.changed[ch.Kind] == nil {
@@ -49,7 +56,7 @@ func (c *Comparison) Cluster(id string, base, next *State, changes []DocumentCha
 	if err == nil {
 		err = c.work.stopped()
 	}
-	return ServedEffect{Effect: effect.Effect, Compared: 1 + renderingCost*objects.rendered, Size: effects.size}, err
+	return ServedEffect{Effect: effect.Effect, Compared: 1 + (left-c.work.templates.Left())/stepsPerInput, Size: effects.size}, err
 }
 
 // Component returns the effect of changes, which lead from base to next, on the input of a component on all clusters.

@@ -321,7 +321,6 @@ type objectChanges struct {
 	made  map[objectChange]rendering.Result // of single inputs, without a type and an input before
 	// perCluster are resource types whose objects depend on more of a cluster than its environment.
 	perCluster []string
-	rendered   int // executions of templates
 }
 
 // objectChange is an input before and after a change, as far as its template reads it.

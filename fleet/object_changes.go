@@ -89,7 +89,6 @@ func (c *objectChanges) render(t *resourceType, in *resourceInput, receipt Recei
 		return made
 	}
 	made = c.work.execute(t.ID, func() rendering.Result { return t.renderInput(in, receipt) })
-	c.rendered++
 	if c.work.stopped() != nil {
 		return made // it may be the error of the work
 	}

@@ -175,7 +175,7 @@ func (tx *Tx) StepRollout(id string, step RolloutStep) error {
 // WaitForFreezes returns the wait for the freezes and pins that forbid a step at a time, or the step if none does. A stage that should
 // lose the change but is frozen pauses the rollout.
 func (s *State) WaitForFreezes(ctx context.Context, id string, step RolloutStep, now time.Time) (RolloutStep, error) {
-	return s.waitForFreezes(newWork(ctx), id, step, now)
+	return s.waitForFreezes(s.newWork(ctx), id, step, now)
 }
 
 func (s *State) waitForFreezes(work work, id string, step RolloutStep, now time.Time) (RolloutStep, error) {

@@ -123,3 +123,17 @@ func TestPlanOfTakeoversEnds(t *testing.T) {
 	require.Contains(t, strings.Join(taken.all(), "\n"), "more definitions may begin to make objects")
 	require.Contains(t, taken.work.templates.Costliest(), "executed it 1 times")
 }
+
+// TestCostOfComparisons: a comparison of a history costs what its templates take, so that pages of it end.
+func TestCostOfComparisons(t *testing.T) {
+	t.Parallel()
+	w := costly(t, 1, 1)
+	before := withoutCheck(t, w, patch(KindResourceType, "things", fmt.Sprintf(`{"template":%q}`, configMap+loops)))
+	w.state = before
+	next := withoutCheck(t, w, patch(ResourceKind("things"), "d0", `{"spec":{"name":"y"}}`))
+	ch := Change{Kind: ResourceKind("things"), ID: "d0", Before: before.docs[ResourceKind("things")]["d0"].Body, After: next.docs[ResourceKind("things")]["d0"].Body}
+	effect, err := NewComparison(t.Context()).Cluster("k0", before, next, []DocumentChange{{Revision: next.Revision(), Change: ch}})
+	require.NoError(t, err)
+	require.NotEmpty(t, effect.Effect)
+	require.Greater(t, effect.Compared, 2*240_000/stepsPerInput)
+}
