@@ -59,4 +59,10 @@ func TestConfirmClusters(t *testing.T) {
 			t.Errorf("no %q: exit %d\n%s%s", want, plan.code, plan.stdout, plan.stderr)
 		}
 	}
+	for _, format := range []string{"table", "json"} {
+		same := strings.Fields("component set podinfo --component-version 7.0.0 --rollout podinfo-7 --stage all=* --plan -o " + format)
+		if got := run(t, cli.Env{}, variables, same...); got.code != 0 {
+			t.Errorf("the plan of a rollout of nothing, as %s: exit %d\n%s", format, got.code, got.stderr)
+		}
+	}
 }

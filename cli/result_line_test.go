@@ -58,6 +58,7 @@ func TestOneLineAfterAChange(t *testing.T) {
 		{"layer adopt common --priority 300 --selector adopt=this --yes", "layer/common created and filled with shared settings (revision 32, 0 clusters)\n"},
 		{"layer adopt common --yes", "layer/common unchanged\n"},
 		{"layer adopt common --priority 310 --yes", "layer/common changed (revision 33, 0 clusters)\n"},
+		{"namespace create cluster-tools --layer base", "namespace/cluster-tools created and assigned to layer/base (revision 34, 4 clusters)\n"},
 	} {
 		if got := do(step.args); got != step.want {
 			t.Errorf("%s\ngot  %q\nwant %q", step.args, got, step.want)

@@ -145,7 +145,7 @@ func (s *Engine) Reached(c *cli.Context, client conn.Client, a conn.Answer) int 
 	}) {
 		return -1
 	}
-	if s.planned.PlanHash != "" {
+	if s.planned.PlanHash != "" && s.planned.BaseRevision+1 == result.Revision { // otherwise the fleet has changed since the plan
 		return s.planned.Totals.Clusters
 	}
 	filter := url.Values{"changed_in": {strconv.FormatInt(result.Revision, 10)}, "limit": {"1"}}

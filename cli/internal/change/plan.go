@@ -69,7 +69,7 @@ func (s *Engine) ShowPlan(c *cli.Context, client conn.Client, ch Change) error {
 		return err
 	}
 	stages := ""
-	if ch.stages != nil && s.printsForPeople(c) {
+	if ch.stages != nil && len(plan.Changes) > 0 && s.printsForPeople(c) {
 		if stages, err = ch.stages(client, plan.PlanHash); err != nil {
 			return err
 		}

@@ -68,7 +68,7 @@ func ResultLine(ops []Operation, body json.RawMessage, kindName func(kind string
 		return subject + " unchanged"
 	}
 	reach := ""
-	if text := line.String(); reached >= 0 && !strings.Contains(text, "cluster") { // otherwise it names or counts them
+	if reached >= 0 && !slices.ContainsFunc(ops, Operation.onClusters) {
 		reach = ", " + summarize.Count(reached, "cluster")
 	}
 	return fmt.Sprintf("%s (revision %d%s)", line.String(), result.Revision, reach)
@@ -109,6 +109,11 @@ func (op Operation) sentence(on int, kindName func(string) string) (subject, ver
 		return "", ""
 	}
 	return subject, verb + " " + op.targetText(on)
+}
+
+// onClusters reports whether the sentence of an operation names or counts clusters.
+func (op Operation) onClusters() bool {
+	return op.Kind() == "cluster" || op["cluster_ids"] != nil || op["selector"] != nil || op["all"] != nil
 }
 
 // deletionText describes a deletion: objects on a cluster are removed later, or stay.
