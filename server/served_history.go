@@ -46,6 +46,9 @@ func (s *Server) servedHistory(c echo.Context, of fleet.DocumentName, p historyP
 	if err != nil {
 		return err
 	}
+	if p.until != nil && newest == 0 { // the log begins later
+		return s.recall(c, response.List{})
+	}
 	before = min(before, newest+1)
 	oldest, err := s.newestBefore(ctx, p.since, 0)
 	if err != nil {

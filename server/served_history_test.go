@@ -91,6 +91,12 @@ func TestHistoryBetweenTimes(t *testing.T) {
 	}
 	require.Equal(t, []int{4}, revisions(w.get(demoCluster+"/history?since=2026-01-02T03:05:00Z").want(200)), "the document alone")
 	w.get(demoCluster+"/history?since=yesterday").problem(400, "validation_error")
+
+	_, _, err := w.store.Compact(t.Context(), start.Add(150*time.Second))
+	require.NoError(t, err)
+	for _, view := range []string{"", "&view=effective"} {
+		require.Empty(t, w.get(demoCluster+"/history?until=2026-01-02T03:05:30Z"+view).want(200).list(), "before a compacted log begins")
+	}
 }
 
 // The history of a component has the revisions that changed its input on clusters, with how many these are.
