@@ -35,7 +35,8 @@ func TestConfirmClusters(t *testing.T) {
 		{"component set podinfo --cluster c-1 --component-version 6.9.4", "", "", 0, false, "component/podinfo changed on cluster/c-1 (revision 18)\n"},
 		{"component create redis --component-path redis --oci-url https://charts.example.com --component-version 20.1.0", "", "", 0, false, "component/redis created (revision 19, 0 clusters)\n"},
 		{"strategy create waves --stage all=*", "", "", 0, false, "strategy/waves created (revision 20)\n"},
-		{"component set podinfo --component-version 7.0.0", "many", "", 2, false, ""},
+		{"component set podinfo --all --component-version 7.0.0 --max-removals 0", "many", "", 0, false, "component/podinfo changed on 13 clusters (revision 21)\n"},
+		{"component set podinfo --component-version 7.0.1", "many", "", 2, false, ""},
 	} {
 		env := maps.Clone(variables)
 		if step.limit != "" {
@@ -50,7 +51,7 @@ func TestConfirmClusters(t *testing.T) {
 			t.Errorf("%s: %q", step.args, got.stderr)
 		}
 	}
-	if got := run(t, cli.Env{}, variables, "component", "set", "podinfo", "--component-version", "7.0.0"); got.code != 0 || got.stderr != "" {
+	if got := run(t, cli.Env{}, variables, "component", "set", "podinfo", "--component-version", "7.0.1"); got.code != 0 || got.stderr != "" {
 		t.Errorf("a program is asked: %d %s", got.code, got.stderr)
 	}
 	plan := run(t, cli.Env{}, variables, strings.Fields("component set redis --component-version 20.2.0 --rollout redis-20 --stage dev=environment=dev --stage prod=environment=prod:50% --soak 1h --plan -o table")...)
@@ -60,7 +61,7 @@ func TestConfirmClusters(t *testing.T) {
 		}
 	}
 	for _, format := range []string{"table", "json"} {
-		same := strings.Fields("component set podinfo --component-version 7.0.0 --rollout podinfo-7 --stage all=* --plan -o " + format)
+		same := strings.Fields("component set podinfo --component-version 7.0.1 --rollout podinfo-7 --stage all=* --plan -o " + format)
 		if got := run(t, cli.Env{}, variables, same...); got.code != 0 {
 			t.Errorf("the plan of a rollout of nothing, as %s: exit %d\n%s", format, got.code, got.stderr)
 		}

@@ -46,10 +46,6 @@ func (s *Engine) confirmBeforeSending(c *cli.Context, client conn.Client, ch Cha
 	if !limited && !asking {
 		return "", s.Confirm(c, ch)
 	}
-	most, err := s.unconfirmedClusters()
-	if err != nil {
-		return "", err
-	}
 	_, plan, err := ch.plan(s, c, client)
 	if err == nil && plan.PlanHash == "" {
 		err = errors.New("unexpected response of the server: it is not a plan")
@@ -65,8 +61,14 @@ func (s *Engine) confirmBeforeSending(c *cli.Context, client conn.Client, ch Cha
 	if asking && (ch.Description != "" && len(plan.Changes) > 0 || removesAnything(plan)) {
 		return plan.PlanHash, s.confirmPlan(c, plan, ch)
 	}
-	if asking && !c.IsSet("rollout") && plan.Totals.Clusters > most {
-		return plan.PlanHash, s.confirmReach(plan)
+	if asking && !limited && !c.IsSet("rollout") { // --max-removals is of a script, which may run with a pseudo-terminal
+		most, err := s.unconfirmedClusters()
+		if err != nil {
+			return "", err
+		}
+		if plan.Totals.Clusters > most {
+			return plan.PlanHash, s.confirmReach(plan)
+		}
 	}
 	if limited || ch.Description != "" {
 		return plan.PlanHash, nil
