@@ -191,7 +191,7 @@ func TestObjectConflictOfBatchNamesClusterOnce(t *testing.T) {
 
 // endsAfter is a context that has ended when it was asked some times.
 type endsAfter struct {
-	context.Context //nolint:containedctx // it is a context
+	context.Context
 	asked           int
 }
 
