@@ -192,7 +192,7 @@ func TestObjectConflictOfBatchNamesClusterOnce(t *testing.T) {
 // endsAfter is a context that has ended when it was asked some times.
 type endsAfter struct {
 	context.Context
-	asked           int
+	asked int
 }
 
 func (c *endsAfter) Err() error {
