@@ -92,17 +92,19 @@ type Config struct {
 // through any replica. A replica that does not reach that revision within two seconds answers 503: see [Error.Behind].
 func New(cfg Config) (*Client, error) {
 	base, err := url.Parse(cfg.URL)
+	scheme, _, _ := strings.Cut(strings.ToLower(cfg.URL), "://")
 	switch {
-	case !strings.Contains(cfg.URL, "://"): // url.Parse reads the host as a path or a scheme
-		return nil, fmt.Errorf("the server's URL %q must start with http:// or https://", cfg.URL)
+	case scheme != "http" && scheme != "https": // the rest may hold a password; url.Parse reads a host without a scheme as another part
+		return nil, fmt.Errorf("the server's URL %q must start with http:// or https://", cfg.URL[strings.LastIndex(cfg.URL, "@")+1:])
 	case err != nil:
+		if parse, ok := errors.AsType[*url.Error](err); ok {
+			err = parse.Err // without the URL
+		}
 		return nil, fmt.Errorf("the server's URL: %w", err)
-	case base.Scheme != "http" && base.Scheme != "https":
-		return nil, fmt.Errorf("the server's URL %q must start with http:// or https://", cfg.URL)
-	case base.Host == "":
-		return nil, fmt.Errorf("the server's URL %q names no host", cfg.URL)
 	case base.User != nil:
 		return nil, errors.New("the server's URL must not hold credentials; use a token")
+	case base.Host == "":
+		return nil, fmt.Errorf("the server's URL %q names no host", cfg.URL)
 	case base.RawQuery != "" || base.Fragment != "":
 		return nil, fmt.Errorf("the server's URL %q must end with its path", cfg.URL)
 	}
