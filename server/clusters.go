@@ -8,7 +8,6 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
-
 	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 )
 
