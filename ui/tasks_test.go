@@ -216,7 +216,7 @@ func (k *keyboard) tabTo(selector string) {
 	k.T.Helper()
 	for range 60 {
 		var at struct{ Here, Ring bool }
-		k.Run(chromedp.Evaluate(`({here: document.activeElement.matches(`+"`"+selector+"`"+`), ring: getComputedStyle(document.activeElement).outlineStyle !== "none"})`, &at))
+		k.Run(chromedp.Evaluate(`(at => ({here: !!at && at.matches(`+"`"+selector+"`"+`), ring: !!at && getComputedStyle(at).outlineStyle !== "none"}))(document.activeElement)`, &at))
 		if at.Here {
 			require.True(k.T, at.Ring, "the focus of %s is not visible", selector)
 			return
