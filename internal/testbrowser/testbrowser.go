@@ -46,7 +46,8 @@ func New(t *testing.T) *Browser {
 	profile := t.TempDir()
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
 		chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true),
-		chromedp.Flag("disable-dev-shm-usage", true), chromedp.WindowSize(1400, 1600), chromedp.UserDataDir(profile))
+		chromedp.Flag("disable-dev-shm-usage", true), chromedp.WindowSize(1400, 1600), chromedp.UserDataDir(profile),
+		chromedp.WSURLReadTimeout(5*time.Minute)) // a cold start beside other tests took more than the 20 s that are the default
 	allocator, stop := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), options...)
 	t.Cleanup(func() {
 		stop()
