@@ -47,7 +47,7 @@ func (s clusterCommands) labelCommand() *cli.Command {
 		Action: func(c *cli.Context) error {
 			operands := c.Args().Slice()
 			on := change.Targets{}
-			if c.IsSet("cluster") || c.IsSet("selector") || c.IsSet("all") {
+			if change.Selects(c) {
 				var err error
 				if on, err = change.TargetsOf(c); err != nil {
 					return err
@@ -82,21 +82,9 @@ func (s clusterCommands) reconcileCommand() *cli.Command {
 			args.ExampleText("cluster reconcile demo-cluster-01", "cluster reconcile --selector environment=dev"),
 		Flags: slices.Concat(change.TargetFlags(), change.WriteFlags(), []cli.Flag{change.YesFlag()}, change.PlannedFlags()),
 		Action: func(c *cli.Context) error {
-			var on change.Targets
-			operands := c.Args().Slice()
-			switch many := c.IsSet("cluster") || c.IsSet("selector") || c.IsSet("all"); {
-			case many && len(operands) > 0, !many && len(operands) != 1:
-				return args.Errorf("%s takes NAME, or --cluster, --selector or --all", c.Command.HelpName)
-			case many:
-				var err error
-				if on, err = change.TargetsOf(c); err != nil {
-					return err
-				}
-			default:
-				if err := args.CheckID("NAME", operands[0]); err != nil {
-					return err
-				}
-				on.Ids = operands
+			on, err := change.NamedOrSelected(c)
+			if err != nil {
+				return err
 			}
 			at := s.Env.Now().UTC().Format(time.RFC3339Nano)
 			return s.Perform(c, change.Change{Operations: on.Planner("reconcile", map[string]any{"requested_at": at})})
@@ -137,25 +125,35 @@ func (s clusterCommands) protectCommand() *cli.Command {
 func (s clusterCommands) deleteClusterCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "delete",
-		Usage:     "Delete a cluster: Flux on it removes everything that came from here",
-		ArgsUsage: "NAME",
-		Flags: slices.Concat([]cli.Flag{
+		Usage:     "Delete clusters: Flux on them removes everything that came from here",
+		ArgsUsage: "[NAME]",
+		Description: "Without --cluster, --selector or --all the argument names the cluster. Several are deleted in one change.\n\n" +
+			args.ExampleText("cluster delete demo-cluster-01 --plan", "cluster delete --selector region=eu --plan"),
+		Flags: slices.Concat(change.ClusterFlags(), []cli.Flag{
 			&cli.StringFlag{Name: "mode", Value: "uninstall", Usage: "`MODE`: uninstall makes Flux remove everything; orphan forgets the cluster, and Flux keeps its objects"},
 			change.YesFlag(),
 		}, change.WriteFlags(), change.PlannedFlags()),
-		Action: args.WithOperands(func(c *cli.Context, operands []string) error {
-			mode, what := c.String("mode"), fmt.Sprintf("delete the cluster %q; Flux removes all its objects of this service", operands[0])
+		Action: func(c *cli.Context) error {
+			on, err := change.NamedOrSelected(c)
+			if err != nil {
+				return err
+			}
+			what, its := on.String(), "their"
+			if id, single := on.Single(); single {
+				what, its = fmt.Sprintf("the cluster %q", id), "its"
+			}
+			mode := c.String("mode")
 			switch mode {
 			case "uninstall":
+				what = fmt.Sprintf("delete %s; Flux removes all %s objects of this service", what, its)
 			case "orphan":
-				what = fmt.Sprintf("forget the cluster %q; Flux keeps its objects", operands[0])
+				what = fmt.Sprintf("forget %s; Flux keeps %s objects", what, its)
 			default:
 				return args.Errorf("--mode is uninstall or orphan, not %q", mode)
 			}
-			return s.PerformOn(c, kinds.Clusters, change.Change{
-				Operations:  change.FixedOperations(change.Operation{"op": "delete", "kind": kinds.Clusters.API, "id": operands[0], "mode": mode}),
-				Description: what,
+			return s.OnEach(c, on, change.Change{Description: what}, func(id string) change.Operation {
+				return kinds.Clusters.Operation("delete", id, map[string]any{"mode": mode})
 			})
-		}),
+		},
 	}
 }

@@ -37,6 +37,8 @@ func TestConfirmClusters(t *testing.T) {
 		{"strategy create waves --stage all=*", "", "", 0, false, "strategy/waves created (revision 20)\n"},
 		{"component set podinfo --all --component-version 7.0.0 --max-removals 0", "many", "", 0, false, "component/podinfo changed on 13 clusters (revision 21)\n"},
 		{"component set podinfo --component-version 7.0.1", "many", "", 2, false, ""},
+		{"cluster set --all --component podinfo --component traefik", "", "n\n", 1, true, ""},
+		{"cluster set --selector environment=dev --label wave=1", "", "", 0, false, "7 clusters changed (revision 22)\n"},
 	} {
 		env := maps.Clone(variables)
 		if step.limit != "" {

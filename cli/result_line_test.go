@@ -59,6 +59,10 @@ func TestOneLineAfterAChange(t *testing.T) {
 		{"layer adopt common --yes", "layer/common unchanged\n"},
 		{"layer adopt common --priority 310 --yes", "layer/common changed (revision 33, 0 clusters)\n"},
 		{"namespace create cluster-tools --layer base", "namespace/cluster-tools created and assigned to layer/base (revision 34, 4 clusters)\n"},
+		{"cluster set --selector id=c-1 --node-count 3", "cluster/c-1 changed (revision 35)\n"},
+		{"cluster set --all --node-count 4", "4 clusters changed (revision 36)\n"},
+		{"cluster set --all --node-count 4", "4 clusters unchanged\n"},
+		{"cluster delete --cluster c-5 --cluster demo-cluster-01 --max-removals 99", "2 clusters deleted; Flux removes their objects after the next poll (revision 37)\n"},
 	} {
 		if got := do(step.args); got != step.want {
 			t.Errorf("%s\ngot  %q\nwant %q", step.args, got, step.want)

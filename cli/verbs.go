@@ -171,7 +171,7 @@ func (v kindCommands) getSeveral(c *cli.Context, ids []string, get func(id strin
 }
 
 func (v kindCommands) setCommand() *cli.Command {
-	return &cli.Command{
+	cmd := &cli.Command{
 		Name:      "set",
 		Usage:     "Change the given fields of a " + v.Title + " that exists; the others stay",
 		ArgsUsage: "NAME",
@@ -181,12 +181,22 @@ func (v kindCommands) setCommand() *cli.Command {
 			change.YesFlag(),
 		}, change.WriteFlags(), change.PlannedFlags()),
 		Action: func(c *cli.Context) error {
-			if c.IsSet("patch") {
+			switch {
+			case c.IsSet("patch"):
 				return v.setPatch(c)
+			case change.Selects(c):
+				return v.setFieldsOfClusters(c)
 			}
 			return v.setFields(c)
 		},
 	}
+	if v.API == kinds.Clusters.API {
+		cmd.Usage, cmd.ArgsUsage = "Change the given fields of clusters that exist; the others stay", "[NAME]"
+		cmd.Description = "Without --cluster, --selector or --all the argument names the cluster. Several are changed in one change.\n\n" +
+			args.ExampleText("cluster set demo-cluster-01 --environment qa", "cluster set --selector region=eu --vm-image ubuntu-24.04 --plan")
+		cmd.Flags = slices.Concat(change.ClusterFlags(), cmd.Flags)
+	}
+	return cmd
 }
 
 // setFields changes the fields of a document that flags or a file set.
@@ -201,17 +211,37 @@ func (v kindCommands) setFields(c *cli.Context) error {
 	return v.PerformOn(c, v.Kind, change.Change{Operations: change.FixedOperations(v.ChangeOperation("update", id, body))})
 }
 
-// setPatch merges the patch of a flag into a document.
-func (v kindCommands) setPatch(c *cli.Context) error {
-	ids, err := args.Operands(c, "NAME")
+// setFieldsOfClusters changes the fields of several clusters.
+func (v kindCommands) setFieldsOfClusters(c *cli.Context) error {
+	on, err := change.NamedOrSelected(c)
 	if err != nil {
 		return err
+	}
+	id, body, err := v.FieldsFrom(c, v.Kind)
+	switch {
+	case err != nil:
+		return err
+	case id != "":
+		return args.Errorf("%s is about %q; the clusters are those of the flags", c.String("file"), id)
+	case len(body) == 0:
+		return args.Errorf("nothing to change: set at least one field")
+	}
+	return v.OnEach(c, on, change.Change{}, func(id string) change.Operation { return v.ChangeOperation("update", id, body) })
+}
+
+// setPatch merges the patch of a flag into a document, or into several clusters.
+func (v kindCommands) setPatch(c *cli.Context) error {
+	if !change.Selects(c) {
+		if _, err := args.Operands(c, "NAME"); err != nil {
+			return err
+		}
 	}
 	if slices.ContainsFunc(v.Fields, func(f kinds.Field) bool { return c.IsSet(f.Flag) }) || c.IsSet("file") {
 		return args.Errorf("--patch is in place of fields and of --file")
 	}
 	source, name := []byte(c.String("patch")), "-p"
 	if file, inFile := strings.CutPrefix(c.String("patch"), "@"); inFile {
+		var err error
 		if source, err = v.Input(file); err != nil {
 			return err
 		}
@@ -221,7 +251,16 @@ func (v kindCommands) setPatch(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return v.mergePatch(c, ids[0], body)
+	if !change.Selects(c) {
+		return v.mergePatch(c, c.Args().First(), body)
+	}
+	on, err := change.NamedOrSelected(c)
+	if err != nil {
+		return err
+	}
+	return v.OnEach(c, on, change.Change{}, func(id string) change.Operation {
+		return v.Operation("patch", id, map[string]any{"patch": body})
+	})
 }
 
 // createDocumentCommand is create of a kind that is not assigned to clusters.

@@ -64,9 +64,8 @@ func AssignmentOf(c *cli.Context) (id string, on Targets, err error) {
 	return operands[0], on, err
 }
 
-// DocumentFrom returns the document of a create or update: the file's fields, overridden by those of flags. Its id is the
-// argument's, or else the file's.
-func (s *Engine) DocumentFrom(c *cli.Context, n kinds.Kind) (id string, doc map[string]any, err error) {
+// FieldsFrom returns the fields of a document: the file's, overridden by those of flags. The id is the file's; empty without one.
+func (s *Engine) FieldsFrom(c *cli.Context, n kinds.Kind) (id string, doc map[string]any, err error) {
 	doc = map[string]any{}
 	if name := c.String("file"); name != "" {
 		data, err := s.Input(name)
@@ -94,6 +93,15 @@ func (s *Engine) DocumentFrom(c *cli.Context, n kinds.Kind) (id string, doc map[
 			}
 		}
 	}
+	return id, doc, kinds.CollectFields(c, n.Fields, doc)
+}
+
+// DocumentFrom returns the document of a create or update. Its id is the argument's, or else the file's.
+func (s *Engine) DocumentFrom(c *cli.Context, n kinds.Kind) (id string, doc map[string]any, err error) {
+	id, doc, err = s.FieldsFrom(c, n)
+	if err != nil {
+		return "", nil, err
+	}
 	if c.NArg() > 0 || id == "" {
 		operands, err := args.Operands(c, "NAME")
 		if err != nil {
@@ -108,5 +116,5 @@ func (s *Engine) DocumentFrom(c *cli.Context, n kinds.Kind) (id string, doc map[
 		return "", nil, err
 	}
 	doc["id"] = id
-	return id, doc, kinds.CollectFields(c, n.Fields, doc)
+	return id, doc, nil
 }

@@ -1,12 +1,16 @@
 package change
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
+	"net/http"
+	"net/url"
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/planview"
 	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 	"github.com/urfave/cli/v2"
@@ -35,6 +39,11 @@ func TargetFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "all", Usage: "every cluster"},
 		&cli.BoolFlag{Name: "allow-empty", Usage: "no error when no cluster is concerned"},
 	}
+}
+
+// ClusterFlags are TargetFlags of commands that fail without a cluster.
+func ClusterFlags() []cli.Flag {
+	return slices.DeleteFunc(TargetFlags(), func(f cli.Flag) bool { return f.Names()[0] == "allow-empty" })
 }
 
 // AssigningFlags are TargetFlags and the flag for layers.
@@ -69,6 +78,65 @@ func TargetsOf(c *cli.Context) (Targets, error) {
 		return t, args.Errorf("%s needs %s, and only one of them", c.Command.HelpName, ways)
 	}
 	return t, nil
+}
+
+// Selects reports whether flags select the clusters of a command that otherwise takes their name as its argument.
+func Selects(c *cli.Context) bool { return c.IsSet("cluster") || c.IsSet("selector") || c.IsSet("all") }
+
+// NamedOrSelected returns the clusters of a command that takes the argument NAME, or the flags of TargetFlags.
+func NamedOrSelected(c *cli.Context) (Targets, error) {
+	operands := c.Args().Slice()
+	switch many := Selects(c); {
+	case many && len(operands) > 0, !many && len(operands) != 1:
+		return Targets{}, args.Errorf("%s takes NAME, or --cluster, --selector or --all", c.Command.HelpName)
+	case many:
+		return TargetsOf(c)
+	}
+	return Targets{Ids: operands}, args.CheckID("NAME", operands[0])
+}
+
+// OnEach makes a change with an operation on each cluster, all in one change.
+func (s *Engine) OnEach(c *cli.Context, on Targets, ch Change, operation func(id string) Operation) error {
+	ch.Recomputed = len(on.Ids) == 0
+	ch.Operations = func(client conn.Client) ([]Operation, error) {
+		ids, err := s.idsOf(c, client, on)
+		ops := make([]Operation, len(ids))
+		for i, id := range ids {
+			ops[i] = operation(id)
+		}
+		return ops, err
+	}
+	if _, single := on.Single(); single {
+		return s.PerformOn(c, kinds.Clusters, ch)
+	}
+	return s.Perform(c, ch)
+}
+
+// idsOf returns the clusters of targets; without any it fails.
+func (s *Engine) idsOf(c *cli.Context, client conn.Client, on Targets) ([]string, error) {
+	if len(on.Ids) > 0 {
+		return on.Ids, nil
+	}
+	filter := url.Values{}
+	if !on.all {
+		filter.Set("selector", on.selector)
+	}
+	docs, err := s.ReadList(0, kinds.Clusters.Page, func(e ...conn.Edit) (*http.Response, error) {
+		return kinds.Clusters.Calls.List(c.Context, client, append([]conn.Edit{conn.Query(filter)}, e...)...)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(docs) == 0 {
+		return nil, fmt.Errorf("no cluster matches %q; nothing was changed", cmp.Or(on.selector, "--all"))
+	}
+	ids := make([]string, len(docs))
+	for i, doc := range docs {
+		if ids[i], err = kinds.DocumentID(doc); err != nil {
+			return nil, err
+		}
+	}
+	return ids, nil
 }
 
 // HasFlag reports whether a command has a flag.

@@ -32,6 +32,11 @@ func ResultLine(ops []Operation, body json.RawMessage, kindName func(kind string
 		return ""
 	}
 	unchanged := len(result.Changes) == 0
+	if subject, verb := severalClusters(ops); unchanged && subject != "" {
+		return subject + " unchanged"
+	} else if subject != "" {
+		return fmt.Sprintf("%s %s (revision %d)", subject, verb, result.Revision)
+	}
 	var line strings.Builder
 	var last string
 	for i, op := range ops {
@@ -109,6 +114,26 @@ func (op Operation) sentence(on int, kindName func(string) string) (subject, ver
 		return "", ""
 	}
 	return subject, verb + " " + op.targetText(on)
+}
+
+// severalClusters returns the sentence of operations that do the same with several clusters; empty for others.
+func severalClusters(ops []Operation) (subject, verb string) {
+	if len(ops) < 2 {
+		return "", ""
+	}
+	for _, op := range ops {
+		if op.Kind() != "cluster" || op["op"] != ops[0]["op"] || op["mode"] != ops[0]["mode"] {
+			return "", ""
+		}
+	}
+	subject = summarize.Count(len(ops), "cluster")
+	switch ops[0]["op"] {
+	case "delete":
+		return subject, strings.Replace(ops[0].deletionText(), "its", "their", 1)
+	case "update", "patch":
+		return subject, "changed"
+	}
+	return "", ""
 }
 
 // onClusters reports whether the sentence of an operation names or counts clusters.
