@@ -28,7 +28,22 @@ var pageBlock = regexp.MustCompile("(?ms)^```([^\n]*)\n(.*?)^```$")
 // TestRollouts and the tests after it run the commands of a page in order, and compare their output with the page.
 func TestRollouts(t *testing.T) {
 	t.Parallel()
-	runPage(t, "rollouts", 20)
+	runPage(t, "rollouts", 7)
+}
+
+func TestOverridesPage(t *testing.T) {
+	t.Parallel()
+	runPage(t, "overrides", 12)
+}
+
+func TestFilesPage(t *testing.T) {
+	t.Parallel()
+	runPage(t, "files", 4)
+}
+
+func TestPipelinesPage(t *testing.T) {
+	t.Parallel()
+	runPage(t, "pipelines", 5)
 }
 
 func TestFreezePage(t *testing.T) {
