@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/store"
@@ -22,7 +23,10 @@ func addChanges(ctx context.Context, tx Tx, commits []fleet.Commit) error {
 		return err
 	}
 	for i, ch := range changes {
-		c := to[rows[i].Revision]
+		c, err := commitOf(to, rows[i].Revision)
+		if err != nil {
+			return err
+		}
 		c.Changes = append(c.Changes, ch)
 	}
 	return nil
@@ -34,6 +38,15 @@ func byRevision(commits []fleet.Commit) map[fleet.Revision]*fleet.Commit {
 		to[commits[i].Revision] = &commits[i]
 	}
 	return to
+}
+
+// commitOf returns the commit that a row belongs to. In a damaged file, an index finds a row of a revision that was not asked
+// for: ErrCorrupt.
+func commitOf[C any](commits map[fleet.Revision]*C, rev fleet.Revision) (*C, error) {
+	if c := commits[rev]; c != nil {
+		return c, nil
+	}
+	return nil, fmt.Errorf("%w: an index finds a change of revision %d for another revision", store.ErrCorrupt, rev)
 }
 
 // kept returns the remains of the commits before the oldest complete one.
@@ -76,7 +89,10 @@ func kept(ctx context.Context, tx Tx, h HeadRow, after, oldest fleet.Revision, l
 		if r.action == "create" { // also of a cluster that was decommissioned before
 			ch.Before = nil
 		}
-		c := to[r.Revision]
+		c, err := commitOf(to, r.Revision)
+		if err != nil {
+			return nil, err
+		}
 		c.Changes = append(c.Changes, ch)
 	}
 	return commits, nil

@@ -222,7 +222,10 @@ func addNames(ctx context.Context, tx Tx, to []store.Summary, names int) error {
 		if err := rows.Scan(&revision, &name.Kind, &name.ID, &name.Action); err != nil {
 			return err
 		}
-		c := index[revision]
+		c, err := commitOf(index, revision)
+		if err != nil {
+			return err
+		}
 		c.First = append(c.First, name)
 		return nil
 	})
