@@ -117,7 +117,7 @@ fix: ## let the linters correct what they can, then format
 .PHONY: test
 test: ## run the tests, with real databases and a real browser (installed where they are missing); no cluster is needed
 	@scripts/need browser postgresql curl jq
-	go test -timeout 20m -skip '^TestDrill' ./store/postgres ./... # what takes longest, mostly waiting, begins first
+	go test -timeout 45m -skip '^TestDrill' ./store/postgres ./... # what takes longest, mostly waiting, begins first
 
 .PHONY: race
 race: ## run the tests under the race detector (needs a C compiler)
