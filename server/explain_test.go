@@ -79,7 +79,7 @@ func TestExplanationsNameRevision(t *testing.T) {
 	w.patch(demoCluster, `{"labels":{"team":"x"}}`, "X-Change-Author", "bob@example.com").want(200)
 	said := func() any {
 		values := at(w.get(explainOne+"?pointer=/component_version").want(200).json(), "inputs").([]any)[0].(map[string]any)["values"].([]any)
-		return values[0].(map[string]any)["said_by"]
+		return values[0].(map[string]any)["set_by"]
 	}
 	require.EqualValues(t, pinned, at(said(), "revision"))
 	require.Equal(t, "static-write", at(said(), "actor"))

@@ -113,7 +113,7 @@ func TestDigestAndImages(t *testing.T) {
 	w.patch("/layers/l1", `{"overrides":{"posted":{`+pinned+`}}}`).want(200)
 	has(at(w.get("/layers/l1").json(), "overrides", "posted"))
 	explained := w.get("/clusters/c1/explain/platform-components/app?pointer=/source/oci_digest").want(200).json()
-	require.Equal(t, "layer", at(explained, "inputs", 0, "values", 0, "said_by", "kind"))
+	require.Equal(t, "layer", at(explained, "inputs", 0, "values", 0, "set_by", "kind"))
 
 	seed, err := fleet.ParseSeed([]byte(`{"components":[{"_id":"app",` + source + `,` + pinned + `}],"clusters":[{"_id":"c1","cluster_dns":"c1.example.com","environment":"dev","platform_components":[{"id":"app",` + pinned + `}]}]}`))
 	require.NoError(t, err)

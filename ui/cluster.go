@@ -236,7 +236,7 @@ func showInput(req *pageRequest) error {
 		for _, value := range one.Values {
 			row := valueRow{Pointer: value.Pointer}
 			row.Value, row.Hidden = redact.JSON(value.Pointer, valueText(value.Value), req.reveal())
-			row.Source = makeSource(value.SaidBy, value.Pointer, req.reveal())
+			row.Source = makeSource(value.SetBy, value.Pointer, req.reveal())
 			for _, source := range value.InsteadOf {
 				row.Overridden = append(row.Overridden, makeSource(source, value.Pointer, req.reveal()))
 			}

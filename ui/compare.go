@@ -263,7 +263,7 @@ func (req *pageRequest) compareWithLayer(view *compareView) error {
 	for _, in := range explained.JSON200.Inputs {
 		for _, value := range in.Values {
 			for i, source := range value.InsteadOf {
-				if view.Layer == anyLayer && (i > 0 || value.SaidBy.Kind != client.KindCluster) || view.Layer != anyLayer && (source.Kind != client.KindLayer || source.ID != view.Layer) {
+				if view.Layer == anyLayer && (i > 0 || value.SetBy.Kind != client.KindCluster) || view.Layer != anyLayer && (source.Kind != client.KindLayer || source.ID != view.Layer) {
 					continue // the first one is what the cluster would have without its own value
 				}
 				before, after := valueText(source.Value), valueText(value.Value)

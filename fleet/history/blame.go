@@ -24,7 +24,7 @@ func Blame(ctx context.Context, st *fleet.State, ex *api.Explanation, log fleet.
 	for i := range ex.Inputs {
 		for j := range ex.Inputs[i].Values {
 			v := &ex.Inputs[i].Values[j]
-			for _, source := range append([]*api.ValueSource{&v.SaidBy}, pointers(v.InsteadOf)...) {
+			for _, source := range append([]*api.ValueSource{&v.SetBy}, pointers(v.InsteadOf)...) {
 				if ex.Pinned {
 					pin, _ := st.Record(fleet.KindPin, ex.Cluster)
 					source.Revision = int64(pin.Revision)

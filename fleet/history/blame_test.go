@@ -28,7 +28,7 @@ func attributed(w *fleettest.World, cluster, list, id, pointer string) []string 
 	require.Len(w.T, ex.Inputs, 1)
 	var out []string
 	for _, v := range ex.Inputs[0].Values {
-		for _, say := range append([]api.ValueSource{v.SaidBy}, v.InsteadOf...) {
+		for _, say := range append([]api.ValueSource{v.SetBy}, v.InsteadOf...) {
 			text := fmt.Sprintf("%s %s %d", say.Kind, say.ID, say.Revision)
 			if say.SetBefore > 0 {
 				text = fmt.Sprintf("%s %s before %d", say.Kind, say.ID, say.SetBefore)
@@ -116,7 +116,7 @@ func TestBlameAgreesWithEveryVersion(t *testing.T) {
 			require.NoError(rt, history.Blame(t.Context(), w.State, &ex, &w.Log))
 			for _, in := range ex.Inputs {
 				for _, v := range in.Values {
-					for _, say := range append([]api.ValueSource{v.SaidBy}, v.InsteadOf...) {
+					for _, say := range append([]api.ValueSource{v.SetBy}, v.InsteadOf...) {
 						want, found := setBy(rt, w, say)
 						if !found {
 							want = 0

@@ -40,7 +40,7 @@ func TestExplainNamesAllSources(t *testing.T) {
 	say := func(s api.ValueSource) string {
 		return fmt.Sprintf("%s %s %s %s", s.Kind, s.ID, s.Pointer, textOfValue(s.Value))
 	}
-	require.Equal(t, "cluster c2 /patches/grafana/replicas 9", say(v.SaidBy))
+	require.Equal(t, "cluster c2 /patches/grafana/replicas 9", say(v.SetBy))
 	var instead []string
 	for _, s := range v.InsteadOf {
 		instead = append(instead, say(s))
@@ -49,14 +49,14 @@ func TestExplainNamesAllSources(t *testing.T) {
 
 	ex, err = history.Explain(t.Context(), w.State, doc, "platform-components", "grafana", "/component_version")
 	require.NoError(t, err)
-	require.Equal(t, `layer eu /overrides/grafana/component_version "17.2.0"`, say(ex.Inputs[0].Values[0].SaidBy))
+	require.Equal(t, `layer eu /overrides/grafana/component_version "17.2.0"`, say(ex.Inputs[0].Values[0].SetBy))
 	ex, err = history.Explain(t.Context(), w.State, doc, "quotas", "small", "/cpu")
 	require.NoError(t, err)
-	require.Equal(t, `layer prod /resources/quotas/0/overrides/cpu 4`, say(ex.Inputs[0].Values[0].SaidBy))
+	require.Equal(t, `layer prod /resources/quotas/0/overrides/cpu 4`, say(ex.Inputs[0].Values[0].SetBy))
 	require.Equal(t, `resource/quotas small /spec/cpu 1`, say(ex.Inputs[0].Values[0].InsteadOf[0]))
 	ex, err = history.Explain(t.Context(), w.State, doc, "", "", "/enabled")
 	require.NoError(t, err)
-	require.Equal(t, "layer base /platform_components/0 ", say(ex.Inputs[0].Values[0].SaidBy), "true because nobody says it")
+	require.Equal(t, "layer base /platform_components/0 ", say(ex.Inputs[0].Values[0].SetBy), "true because nobody says it")
 	for _, missing := range [][2]string{{"nothing", ""}, {"namespaces", "kept"}, {"platform-components", "nobody"}} {
 		_, err := history.Explain(t.Context(), w.State, doc, missing[0], missing[1], "")
 		var e *fleet.Error
@@ -80,7 +80,7 @@ func TestExplainNamesTheRemovingLayer(t *testing.T) {
 		values := explain("grafana", pointer)
 		require.Len(t, values, 1)
 		require.Equal(t, "null", textOfValue(values[0].Value))
-		require.Equal(t, []string{"bare", "/patches/grafana/replicas", "null"}, []string{values[0].SaidBy.ID, values[0].SaidBy.Pointer, textOfValue(values[0].SaidBy.Value)})
+		require.Equal(t, []string{"bare", "/patches/grafana/replicas", "null"}, []string{values[0].SetBy.ID, values[0].SetBy.Pointer, textOfValue(values[0].SetBy.Value)})
 		require.Equal(t, "prod", values[0].InsteadOf[0].ID)
 		require.Equal(t, string(fleet.KindComponent), values[0].InsteadOf[1].Kind)
 	}
@@ -88,7 +88,7 @@ func TestExplainNamesTheRemovingLayer(t *testing.T) {
 	values := explain("grafana", "/values")
 	require.Equal(t, []string{"/values", "/values/replicas"}, []string{values[0].Pointer, values[1].Pointer})
 	require.Equal(t, "{}", textOfValue(values[0].Value))
-	require.Equal(t, string(fleet.KindComponent), values[0].SaidBy.Kind)
+	require.Equal(t, string(fleet.KindComponent), values[0].SetBy.Kind)
 	require.Equal(t, "{}", textOfValue(explain("loki", "/patches")[0].Value))
 
 	// A higher document sets it by paths of its own, or by the same path.
@@ -99,7 +99,7 @@ func TestExplainNamesTheRemovingLayer(t *testing.T) {
 	values = explain("grafana", "/values")
 	require.Len(t, values, 1)
 	require.Equal(t, "/values/replicas/n", values[0].Pointer)
-	require.Equal(t, "bare", explain("grafana", "/patches/replicas")[0].SaidBy.ID)
+	require.Equal(t, "bare", explain("grafana", "/patches/replicas")[0].SetBy.ID)
 }
 
 // TestExplanationMatchesAnswers: in random fleets, the first document of each value sets the served value, no higher
@@ -135,14 +135,14 @@ func requireExplained(rt *rapid.T, s *fleet.State, cluster *fleet.Document, in m
 	for _, v := range explained.Values {
 		require.False(rt, seen[v.Pointer], v.Pointer)
 		seen[v.Pointer] = true
-		if v.Value.IsNull() && v.SaidBy.Value.IsNull() {
+		if v.Value.IsNull() && v.SetBy.Value.IsNull() {
 			require.NotEmpty(rt, v.InsteadOf, "%s: nothing is taken away", v.Pointer)
 			require.False(rt, leadsToValue(in, v.Pointer), "%s is served", v.Pointer)
 			continue
 		}
 		value := lookUp(rt, in, v.Pointer)
 		require.JSONEq(rt, jsonOf(rt, value), textOfValue(v.Value), v.Pointer)
-		said := append([]api.ValueSource{v.SaidBy}, v.InsteadOf...)
+		said := append([]api.ValueSource{v.SetBy}, v.InsteadOf...)
 		for i, say := range said {
 			doc, ok := s.Get(fleet.Kind(say.Kind), say.ID)
 			require.True(rt, ok, "%+v", say)
@@ -158,11 +158,11 @@ func requireExplained(rt *rapid.T, s *fleet.State, cluster *fleet.Document, in m
 			requireImages(rt, value.([]any), said)
 			continue
 		}
-		if v.SaidBy.Value == nil || strings.HasPrefix(v.Pointer, "/values") || v.Pointer == "/dependencies" {
+		if v.SetBy.Value == nil || strings.HasPrefix(v.Pointer, "/values") || v.Pointer == "/dependencies" {
 			continue
 		}
-		if served, said := jsonOf(rt, value), textOfValue(v.SaidBy.Value); served != said && fmt.Sprintf("%q", said) != served { // a kustomize variable
-			require.JSONEq(rt, said, served, "%s of %s is said by %+v", v.Pointer, explained.ID, v.SaidBy)
+		if served, said := jsonOf(rt, value), textOfValue(v.SetBy.Value); served != said && fmt.Sprintf("%q", said) != served { // a kustomize variable
+			require.JSONEq(rt, said, served, "%s of %s is said by %+v", v.Pointer, explained.ID, v.SetBy)
 		}
 	}
 	for path := range in {
@@ -307,7 +307,7 @@ func TestExplainNamesTheRollout(t *testing.T) {
 		ex, err := history.Explain(t.Context(), w.State, w.Document(fleet.KindCluster, cluster), "platform-components", id, pointer)
 		require.NoError(t, err)
 		require.NoError(t, history.Blame(t.Context(), w.State, &ex, &w.Log))
-		return ex.Inputs[0].Values[0].SaidBy
+		return ex.Inputs[0].Values[0].SetBy
 	}
 	version := source("c0", "grafana", "/component_version")
 	require.Equal(t, "r", version.Rollout)
@@ -337,7 +337,7 @@ func TestExplainAValueOfFivePlaces(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, ex.Inputs[0].Values, 1)
 	value := ex.Inputs[0].Values[0]
-	require.Equal(t, "c0", value.SaidBy.ID)
+	require.Equal(t, "c0", value.SetBy.ID)
 	var instead []string
 	for _, say := range value.InsteadOf {
 		instead = append(instead, say.Kind+"/"+say.ID+"="+textOfValue(say.Value))
@@ -359,7 +359,7 @@ func TestExplainAPinnedCluster(t *testing.T) {
 	require.NoError(t, history.Blame(t.Context(), w.State, &ex, &w.Log))
 	require.NotEmpty(t, ex.Inputs[0].Values)
 	for _, v := range ex.Inputs[0].Values {
-		require.EqualValues(t, 2, v.SaidBy.Revision)
+		require.EqualValues(t, 2, v.SetBy.Revision)
 	}
 	require.EqualValues(t, 3, doc.Revision)
 }

@@ -103,7 +103,7 @@ type Access struct {
 	// Example: team-web
 	ID string `json:"id"`
 
-	// Description What it is for.
+	// Description Who the document gives rights to, or why.
 	//
 	// Example: The team of the shop
 	Description string `json:"description,omitempty"`
@@ -231,7 +231,7 @@ type AccessCreate struct {
 	// Example: team-web
 	ID string `json:"id"`
 
-	// Description What it is for.
+	// Description Who the document gives rights to, or why.
 	//
 	// Example: The team of the shop
 	Description string `json:"description,omitempty"`
@@ -258,7 +258,7 @@ type AccessPatch struct {
 	// Example: team-web
 	ID string `json:"id,omitempty"`
 
-	// Description What it is for.
+	// Description Who the document gives rights to, or why.
 	//
 	// Example: The team of the shop
 	Description nullable.Nullable[string] `json:"description,omitempty"`
@@ -1437,8 +1437,8 @@ type ExplainedValue struct {
 	// Example: 3
 	Value nullable.Nullable[json.RawMessage] `json:"value"`
 
-	// SaidBy The document that sets the value.
-	SaidBy ValueSource `json:"said_by"`
+	// SetBy The document that sets the value.
+	SetBy ValueSource `json:"set_by"`
 
 	// InsteadOf The overridden values, the highest first.
 	InsteadOf []ValueSource `json:"instead_of"`
@@ -2617,7 +2617,7 @@ type Layer struct {
 	// Example: prod-eu
 	ID string `json:"id"`
 
-	// Description What it is for.
+	// Description What the layer is for.
 	//
 	// Example: Production in Europe
 	Description string `json:"description"`
@@ -2770,7 +2770,7 @@ type LayerCreate struct {
 	// Example: prod-eu
 	ID string `json:"id"`
 
-	// Description What it is for.
+	// Description What the layer is for.
 	//
 	// Example: Production in Europe
 	Description nullable.Nullable[string] `json:"description,omitempty"`
@@ -2905,7 +2905,7 @@ type LayerPatch struct {
 	// Example: prod-eu
 	ID nullable.Nullable[string] `json:"id,omitempty"`
 
-	// Description What it is for.
+	// Description What the layer is for.
 	//
 	// Example: Production in Europe
 	Description nullable.Nullable[string] `json:"description,omitempty"`
@@ -3021,7 +3021,7 @@ type LayerUpdate struct {
 	// Example: prod-eu
 	ID nullable.Nullable[string] `json:"id,omitempty"`
 
-	// Description What it is for.
+	// Description What the layer is for.
 	//
 	// Example: Production in Europe
 	Description nullable.Nullable[string] `json:"description,omitempty"`
@@ -5028,7 +5028,7 @@ type Rollout struct {
 	// Example: podinfo-6.9
 	ID string `json:"id"`
 
-	// Description What it is for.
+	// Description Why the rollout is made, such as the number of a ticket.
 	//
 	// Example: CHG-1234
 	Description string `json:"description"`
@@ -5132,7 +5132,7 @@ type RolloutCreate struct {
 	// Example: podinfo-6.9
 	ID string `json:"id"`
 
-	// Description What it is for.
+	// Description Why the rollout is made, such as the number of a ticket.
 	//
 	// Example: CHG-1234
 	Description string `json:"description,omitempty"`
@@ -5582,7 +5582,7 @@ type Strategy struct {
 	// Example: waves
 	ID string `json:"id"`
 
-	// Description What it is for.
+	// Description What the strategy is for.
 	//
 	// Example: dev before prod
 	Description string `json:"description"`
@@ -5616,7 +5616,7 @@ type StrategyCreate struct {
 	// Example: waves
 	ID string `json:"id"`
 
-	// Description What it is for.
+	// Description What the strategy is for.
 	//
 	// Example: dev before prod
 	Description string `json:"description,omitempty"`
@@ -5635,7 +5635,7 @@ type StrategyUpdate struct {
 	// Example: waves
 	ID string `json:"id,omitempty"`
 
-	// Description What it is for.
+	// Description What the strategy is for.
 	//
 	// Example: dev before prod
 	Description string `json:"description,omitempty"`

@@ -64,7 +64,7 @@ func OriginsOf(ex api.Explanation) Origins {
 	for _, in := range ex.Inputs {
 		of := map[string]api.ValueSource{}
 		for _, v := range in.Values {
-			of[v.Pointer] = v.SaidBy
+			of[v.Pointer] = v.SetBy
 		}
 		by[in.List+"/"+in.ID] = of
 	}

@@ -24,8 +24,8 @@ func Explanation(ex api.Explanation, document json.RawMessage, kindName KindName
 						overridden = append(overridden, kindName.source(source)+" "+valueText(source.Value))
 					}
 					t.Rows = append(t.Rows, []string{
-						in.List + "/" + in.ID, v.Pointer, valueText(v.Value), kindName.source(v.SaidBy), strings.Join(overridden, ", "),
-						v.SaidBy.Pointer, setInRevision(v.SaidBy), v.SaidBy.Actor,
+						in.List + "/" + in.ID, v.Pointer, valueText(v.Value), kindName.source(v.SetBy), strings.Join(overridden, ", "),
+						v.SetBy.Pointer, setInRevision(v.SetBy), v.SetBy.Actor,
 					})
 				}
 			}

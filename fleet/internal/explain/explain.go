@@ -185,5 +185,5 @@ func (of *input) add(at string, value any, found sources) {
 		found.all = []api.ValueSource{of.Definition.source()}
 	}
 	instead := slices.DeleteFunc(slices.Clone(found.all[1:]), func(s api.ValueSource) bool { return s.Value.IsNull() })
-	of.values = append(of.values, api.ExplainedValue{Pointer: at, Value: jsontext.Nullable(encoded), SaidBy: found.all[0], InsteadOf: append([]api.ValueSource{}, instead...)})
+	of.values = append(of.values, api.ExplainedValue{Pointer: at, Value: jsontext.Nullable(encoded), SetBy: found.all[0], InsteadOf: append([]api.ValueSource{}, instead...)})
 }
