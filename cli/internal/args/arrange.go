@@ -254,8 +254,11 @@ func unknownCommand(app *cli.App, path []*cli.Command, arg string) error {
 	if arg == "delete" && FindCommand(app.Commands, "unfreeze") != nil && strings.HasSuffix(parent, " freeze") {
 		return Errorf("%s delete is now: %s unfreeze", parent, Program)
 	}
-	if arg == "rollback" && FindCommand(commands, "history") != nil {
+	if arg == "rollback" && parent != Program+" rollout" && FindCommand(commands, "history") != nil {
 		return Errorf("%s rollback is now: %s revision revert REVISION; %s history NAME lists the revisions", parent, Program, parent)
+	}
+	if use := fromOtherTool(path, arg); use != "" {
+		return Errorf("%s has no command %q; use: %s", parent, arg, use)
 	}
 	if similar := Closest(arg, Visible(commands)); similar != "" {
 		return Errorf("%s has no command %q; did you mean %q?", parent, arg, similar)

@@ -1,0 +1,57 @@
+package args
+
+import (
+	"strings"
+
+	"github.com/urfave/cli/v2"
+)
+
+// otherTools are commands of kubectl, helm, Flux and Argo CD, with those to use here. A key begins with a command of this program if the
+// meaning depends on it; KIND stands for the command before the verb.
+var otherTools = map[string]string{
+	"rollout status":   "rollout get NAME",
+	"rollout describe": "rollout get NAME",
+	"rollout undo":     "rollout back NAME for the last stage, or rollout abort NAME",
+	"rollout rollback": "rollout back NAME for the last stage, or rollout abort NAME",
+	"rollout restart":  "cluster reconcile NAME",
+	"rollout promote":  "rollout start NAME",
+	"rollout stop":     "rollout pause NAME, or rollout abort NAME",
+	"rollout cancel":   "rollout abort NAME",
+
+	"logs":      "cluster status NAME",
+	"events":    "cluster status NAME",
+	"undo":      "revision revert REVISION",
+	"rollback":  "revision revert REVISION",
+	"history":   "revision list",
+	"upgrade":   "component set NAME --component-version VERSION",
+	"install":   "component assign NAME --cluster CLUSTER",
+	"uninstall": "component unassign NAME --cluster CLUSTER",
+	"scale":     "component set NAME --cluster CLUSTER --set PATH=VALUE",
+	"suspend":   "cluster pin NAME",
+	"resume":    "cluster unpin NAME",
+	"sync":      "cluster reconcile NAME",
+	"reconcile": "cluster reconcile NAME",
+	"whoami":    "auth whoami",
+	"describe":  "KIND get NAME",
+	"show":      "KIND get NAME",
+}
+
+// fromOtherTool returns the command to use in place of a word of another tool after these commands, or "".
+func fromOtherTool(path []*cli.Command, word string) string {
+	if len(path) == 0 {
+		return strings.Replace(otherTools[word], "KIND get", "describe KIND", 1)
+	}
+	last := path[len(path)-1]
+	if own, known := otherTools[last.Name+" "+word]; known {
+		return own
+	}
+	use, ofKind := strings.CutPrefix(otherTools[word], "KIND ")
+	switch kind := strings.TrimPrefix(last.HelpName, Program+" "); {
+	case !ofKind:
+		return use
+	case FindCommand(last.Subcommands, "get") == nil:
+		return ""
+	default:
+		return kind + " " + use
+	}
+}
