@@ -183,6 +183,7 @@ func TestValuesThatFailLater(t *testing.T) {
 		onSQLite + "config: {environments: [dev, live]}":                                            "config.protectedEnvironments has prod, which is not one of config.environments",
 		onPostgres + "readonly: {autoscaling: {enabled: true, minReplicas: 9}}":                     "readonly.autoscaling.minReplicas is more than maxReplicas",
 		onPostgres + "readonly: {autoscaling: {enabled: true}, resources: {requests: {cpu: null}}}": "readonly.autoscaling needs readonly.resources.requests.cpu",
+		onPostgres + "readonly: {autoscaling: {enabled: true}, resources: null}":                    "readonly.autoscaling needs readonly.resources.requests.cpu",
 		onPostgres + "readonly: {podDisruptionBudget: {minAvailable: 2}}":                           "readonly.podDisruptionBudget.minAvailable lets no pod of 2 go",
 		onPostgres + "readonly: {podDisruptionBudget: {minAvailable: 60%}}":                         "readonly.podDisruptionBudget.minAvailable lets no pod of 2 go",
 		onPostgres + "readonly: {podDisruptionBudget: {minAvailable: all}}":                         "at '/readonly/podDisruptionBudget/minAvailable'",

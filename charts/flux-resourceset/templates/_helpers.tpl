@@ -96,7 +96,7 @@ app.kubernetes.io/instance: {{ toYaml .Release.Name }}
 {{- if and $values.httpRoute.enabled (not $values.httpRoute.parentRefs) }}{{ $problems = append $problems (printf "%s.httpRoute.parentRefs is required: the Gateway to attach to" $part) }}{{ end }}
 {{- if $values.autoscaling.enabled }}
 {{- if gt (int64 $values.autoscaling.minReplicas) (int64 $values.autoscaling.maxReplicas) }}{{ $problems = append $problems (printf "%s.autoscaling.minReplicas is more than maxReplicas" $part) }}{{ end }}
-{{- if not (dig "requests" "cpu" "" $values.resources) }}{{ $problems = append $problems (printf "%s.autoscaling needs %s.resources.requests.cpu, of which its target is a share" $part $part) }}{{ end }}
+{{- if not (dig "requests" "cpu" "" ($values.resources | default dict)) }}{{ $problems = append $problems (printf "%s.autoscaling needs %s.resources.requests.cpu, of which its target is a share" $part $part) }}{{ end }}
 {{- end }}
 {{- $pods := include "api.leastPods" $values | int64 }}
 {{- $needed := $values.podDisruptionBudget.minAvailable }}
