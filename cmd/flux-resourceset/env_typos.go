@@ -57,14 +57,16 @@ func closestSetting(name string, ours []string) string {
 	return best
 }
 
-// differOnlyInSuffix reports whether two names are equal except for an equivalent suffix.
-func differOnlyInSuffix(a, b string) bool {
+// differOnlyInSuffix reports whether a name is that of a setting except for an equivalent suffix. A long suffix may have one typo.
+func differOnlyInSuffix(name, our string) bool {
 	for _, alike := range equivalentSuffixes {
-		for _, x := range alike {
-			for _, y := range alike {
-				if stem, ok := strings.CutSuffix(a, x); ok && x != y && stem+y == b {
-					return true
-				}
+		for _, suffix := range alike {
+			stem, ok := strings.CutSuffix(our, suffix)
+			written, begins := strings.CutPrefix(name, stem)
+			if ok && begins && slices.ContainsFunc(alike, func(other string) bool {
+				return other != suffix && (written == other || len(other) > 5 && smetrics.WagnerFischer(written, other, 1, 1, 1) == 1)
+			}) {
+				return true
 			}
 		}
 	}
