@@ -171,6 +171,6 @@ func needsVerb(c *cli.Context) error {
 }
 
 // badFlag turns an error of the flag parser into a usage error, without urfave's help on standard output.
-func badFlag(_ *cli.Context, err error, _ bool) error {
-	return args.Error{Err: err}
+func badFlag(c *cli.Context, err error, _ bool) error {
+	return args.FlagError(slices.Concat(c.Command.Flags, c.App.Flags), err)
 }

@@ -257,6 +257,10 @@ func unknownCommand(app *cli.App, path []*cli.Command, arg string) error {
 	if arg == "rollback" && parent != Program+" rollout" && FindCommand(commands, "history") != nil {
 		return Errorf("%s rollback is now: %s revision revert REVISION; %s history NAME lists the revisions", parent, Program, parent)
 	}
+	if _, verb := kubectlVerbs[arg]; verb && len(path) == 0 {
+		kinds := slices.DeleteFunc(Visible(commands), func(name string) bool { return FindCommand(FindCommand(commands, name).Subcommands, "list") == nil })
+		return Errorf("%s %s needs a kind: %s", parent, arg, ListOf(kinds))
+	}
 	if use := fromOtherTool(path, arg); use != "" {
 		return Errorf("%s has no command %q; use: %s", parent, arg, use)
 	}

@@ -39,7 +39,7 @@ var otherTools = map[string]string{
 // fromOtherTool returns the command to use in place of a word of another tool after these commands, or "".
 func fromOtherTool(path []*cli.Command, word string) string {
 	if len(path) == 0 {
-		return strings.Replace(otherTools[word], "KIND get", "describe KIND", 1)
+		return strings.Replace(otherTools[word], "KIND get", "get KIND", 1)
 	}
 	last := path[len(path)-1]
 	if own, known := otherTools[last.Name+" "+word]; known {
