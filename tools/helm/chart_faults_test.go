@@ -137,6 +137,34 @@ func TestBudgetsLetANodeDrain(t *testing.T) {
 	}
 }
 
+// Every pod can pull from a private registry, and an autoscaler alone decides the number of pods.
+func TestPullSecretsAndAutoscaling(t *testing.T) {
+	t.Parallel()
+	found := valid(t, service, onPostgres+`
+image: {pullSecrets: [{name: registry}]}
+backup: {enabled: true}
+crud: {autoscaling: {enabled: true}}
+readonly: {autoscaling: {enabled: true}}
+`)
+	pods := 0
+	for key := range found {
+		for kind, path := range map[string][]string{
+			"Deployment ": {"spec", "template", "spec"}, "CronJob ": {"spec", "jobTemplate", "spec", "template", "spec"}, "Pod ": {"spec"},
+		} {
+			if strings.HasPrefix(key, kind) {
+				want(t, found, key, `[{"name":"registry"}]`, append(path, "imagePullSecrets")...)
+				pods++
+			}
+		}
+		if strings.HasPrefix(key, "Deployment ") {
+			want(t, found, key, "null", "spec", "replicas")
+		}
+	}
+	if pods != 5 {
+		t.Errorf("there are %d objects with pods, not 5", pods)
+	}
+}
+
 // The policy lets out what other values need: issuers, registries, receivers of webhooks, and what egress adds.
 func TestNetworkPolicyEgress(t *testing.T) {
 	t.Parallel()
