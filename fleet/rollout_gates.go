@@ -24,6 +24,8 @@ const (
 const (
 	maxSoak    = 30 * 24 * time.Hour
 	maxWindows = 20
+	// deadlineAfterSoak is the time for confirmations after the soak, unless a gate has a deadline.
+	deadlineAfterSoak = 2 * time.Hour
 	// receiptsArriveWithin is the time after which clusters have sent their receipts again if all observations were lost.
 	receiptsArriveWithin = 75 * time.Minute
 )
@@ -36,10 +38,11 @@ type gate struct {
 }
 
 func defaultGate() api.RolloutGate {
-	return api.RolloutGate{Soak: "30m", Confirmed: "100%", MaxFailures: new(int), Deadline: "2h"}
+	return api.RolloutGate{Soak: "30m", Confirmed: "100%", MaxFailures: new(int)}
 }
 
-// effectiveGate returns the gate of a stage: field by field that of the stage, of the rollout, or the default.
+// effectiveGate returns the gate of a stage: field by field that of the stage, of the rollout, or the default. A
+// deadline that nobody gives is deadlineAfterSoak after the soak.
 func (r *RolloutSettings) effectiveGate(s *RolloutStage) api.RolloutGate {
 	out := defaultGate()
 	for _, g := range []*api.RolloutGate{r.Gate, s.Gate} {
@@ -47,6 +50,9 @@ func (r *RolloutSettings) effectiveGate(s *RolloutStage) api.RolloutGate {
 			out.Soak, out.Confirmed, out.Deadline = cmp.Or(g.Soak, out.Soak), cmp.Or(g.Confirmed, out.Confirmed), cmp.Or(g.Deadline, out.Deadline)
 			out.MaxFailures = cmp.Or(g.MaxFailures, out.MaxFailures)
 		}
+	}
+	if soak, err := time.ParseDuration(out.Soak); err == nil && out.Deadline == "" {
+		out.Deadline = strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace((soak + deadlineAfterSoak).String())
 	}
 	return out
 }

@@ -45,10 +45,24 @@ func TestRolloutSettings(t *testing.T) {
 		"/strategy", "/strategy", "/stages/0/selector", "/stages/0/gate/soak", "/stages/0/gate/confirmed", "/stages/0/gate/max_failures", "/stages/0/gate/deadline",
 		"/stages/1/percent", "/advance", "/on_failure", "/gate/soak", "/gate/confirmed", "/windows/0/days/1", "/windows/0/from", "/windows/0/to", "/windows/0/tz", "/windows/1/tz",
 	}, at)
-	e = w.refused(CodeInvalid, roll(w, NewRollout{ID: "r", Operations: []api.Operation{bumpGrafana}, RolloutSettings: RolloutSettings{Gate: &api.RolloutGate{Soak: "3h"}}}))
+	e = w.refused(CodeInvalid, roll(w, NewRollout{ID: "r", Operations: []api.Operation{bumpGrafana}, RolloutSettings: RolloutSettings{Gate: &api.RolloutGate{Soak: "3h", Deadline: "2h"}}}))
 	require.Equal(t, "/gate/deadline", e.Problems[0].Pointer)
 	res := w.must(roll(w, NewRollout{ID: "r", Operations: []api.Operation{bumpGrafana}, RolloutSettings: RolloutSettings{Advance: advanceAutomatic, Gate: &api.RolloutGate{Deadline: "1h"}}}))
 	require.Contains(t, strings.Join(res.Warnings, "\n"), "may need 1h15m0s")
+}
+
+// TestDeadlineFollowsTheSoak: a day of soak needs no deadline.
+func TestDeadlineFollowsTheSoak(t *testing.T) {
+	t.Parallel()
+	for soak, want := range map[string]string{"": "2h30m", "24h": "26h", "90m": "3h30m", "0s": "2h", "45s": "2h0m45s"} {
+		settings := RolloutSettings{Gate: &api.RolloutGate{Soak: soak}}
+		require.Equal(t, want, settings.effectiveGate(&RolloutStage{}).Deadline, soak)
+		require.Equal(t, "5h", settings.effectiveGate(&RolloutStage{Gate: &api.RolloutGate{Deadline: "5h"}}).Deadline)
+	}
+	settings := RolloutSettings{Gate: &api.RolloutGate{Soak: "1h"}}
+	require.Equal(t, "26h", settings.effectiveGate(&RolloutStage{Gate: &api.RolloutGate{Soak: "24h"}}).Deadline, "the soak of the stage")
+	w := tiers(t, baseLayer)
+	w.must(roll(w, NewRollout{ID: "r", Operations: []api.Operation{bumpGrafana}, RolloutSettings: RolloutSettings{Gate: &api.RolloutGate{Soak: "24h"}}}))
 }
 
 // TestStageTimes: stages store the time of their commit, not before the newest known commit. The plan hash covers neither it

@@ -5193,9 +5193,9 @@ type RolloutGate struct {
 	// Example: 0
 	MaxFailures *int `json:"max_failures,omitempty"`
 
-	// Deadline Maximum time from the start of the stage until it passes; then the rollout is paused. Default `2h`, at most `720h`, longer than the soak.
+	// Deadline Maximum time from the start of the stage until it passes; then the rollout is paused. Default: the soak and two hours. At most `720h`, longer than the soak.
 	//
-	// Example: 2h
+	// Example: 26h
 	Deadline string `json:"deadline,omitempty"`
 }
 
