@@ -72,11 +72,18 @@ func (s *Server) GetReady(c echo.Context, params api.GetReadyParams) error {
 	if status.PassiveReason != "" {
 		out.Checks["automation"] = "passive: " + status.PassiveReason
 	}
+	stopping := false
+	select {
+	case <-s.cfg.Stopping:
+		stopping = true
+		out.Checks["process"] = "stopping"
+	default:
+	}
 	stuck, blocked := s.queues.Stuck()
 	if stuck != "" {
 		out.Checks["queues"] = stuck
 	}
-	if blocked && changes || !status.Loaded || status.TooOld || status.StateQuarantined || status.Outdated && s.cfg.OthersServe || err != nil && changes {
+	if stopping || blocked && changes || !status.Loaded || status.TooOld || status.StateQuarantined || status.Outdated && s.cfg.OthersServe || err != nil && changes {
 		out.Status = "unavailable"
 		return response.WriteJSON(c, http.StatusServiceUnavailable, out)
 	}

@@ -100,7 +100,7 @@ func TestChartDefaults(t *testing.T) {
 	// Settings that the chart sets, and settings that it leaves to the program. A new setting must be added to one list.
 	others := []string{
 		"API_MODE", "REQUIRE_CLUSTER_TOKEN", "STORE_BACKEND", "DATABASE_URL", "AUTH_TOKEN", "AUTH_TOKEN_PREVIOUS", "CRUD_AUTH_TOKEN", "CRUD_AUTH_TOKEN_PREVIOUS", "SEED_FILE",
-		"OPENAPI_FILE", "OFFLINE_AFTER", "START_TIMEOUT", "STATE_DIR", "LISTEN_ADDR", "METRICS_ADDR", "LOG_LEVEL", "LOG_FORMAT", "ALLOW_LOOKALIKE_ENV", "ALLOW_SHORT_TOKENS", "TLS_CERT_FILE",
+		"OPENAPI_FILE", "OFFLINE_AFTER", "START_TIMEOUT", "SHUTDOWN_DELAY", "STATE_DIR", "LISTEN_ADDR", "METRICS_ADDR", "LOG_LEVEL", "LOG_FORMAT", "ALLOW_LOOKALIKE_ENV", "ALLOW_SHORT_TOKENS", "TLS_CERT_FILE",
 		"TLS_KEY_FILE", "TLS_CLIENT_CA_FILE", "UI", "SESSION_KEY", "SESSION_KEY_PREVIOUS", "SERVE_STALE_AFTER_RESTART", "WEBHOOK_KEY", "WEBHOOK_PROXY", "VERSION_SCAN_PROXY",
 	}
 	require.ElementsMatch(t, slices.Collect(maps.Keys(defaults)), slices.Concat(others, slices.Collect(maps.Keys(same))))

@@ -22,9 +22,9 @@ func invoke(t *testing.T, args ...string) (code int, stdout, stderr string) {
 func TestConfigurationErrorsReportedTogether(t *testing.T) {
 	t.Parallel()
 	p := start(t, "AUTH_TOKEN=", "API_MODE=wild", "DATABASE_URL=mysql://u:hunter2@h/db", "LISTEN_ADDR=nowhere", "LOG_LEVEL=loud", "LOG_FORMAT=xml",
-		"ENVIRONMENTS=dev,,prod", "PROTECTED_ENVIRONMENTS=prod,uat", "START_TIMEOUT=soon", "GATES_TRUST_SHARED_TOKEN=maybe", "MAX_REMOVALS=-1", "HISTORY_RETENTION=59m", "TLS_CERT_FILE=/nope.pem", "REQUIRE_CLIENT_CERT=maybe", "SEED_ACCEPT=perhaps", "PASSIVE=perhaps", "REQUIRE_SECOND_PERSON=perhaps", "REQUIRE_CLUSTER_TOKEN=perhaps", "ALLOW_SHORT_TOKENS=perhaps", "CRUD_AUTH_TOKEN=123456789012345", "BASE_PATH=fleet/", "DATABASE_URI=x")
+		"ENVIRONMENTS=dev,,prod", "PROTECTED_ENVIRONMENTS=prod,uat", "START_TIMEOUT=soon", "SHUTDOWN_DELAY=-1s", "GATES_TRUST_SHARED_TOKEN=maybe", "MAX_REMOVALS=-1", "HISTORY_RETENTION=59m", "TLS_CERT_FILE=/nope.pem", "REQUIRE_CLIENT_CERT=maybe", "SEED_ACCEPT=perhaps", "PASSIVE=perhaps", "REQUIRE_SECOND_PERSON=perhaps", "REQUIRE_CLUSTER_TOKEN=perhaps", "ALLOW_SHORT_TOKENS=perhaps", "CRUD_AUTH_TOKEN=123456789012345", "BASE_PATH=fleet/", "DATABASE_URI=x")
 	require.Equal(t, 2, p.exit())
-	for _, name := range []string{"API_MODE", "DATABASE_URL", "LISTEN_ADDR", "LOG_LEVEL", "LOG_FORMAT", "START_TIMEOUT", "GATES_TRUST_SHARED_TOKEN", "MAX_REMOVALS", "HISTORY_RETENTION", "ENVIRONMENTS is", `PROTECTED_ENVIRONMENTS names "uat"`, "TLS_KEY_FILE", "TLS_CERT_FILE: open", "REQUIRE_CLIENT_CERT is", "SEED_ACCEPT is", "PASSIVE is", "REQUIRE_SECOND_PERSON is", "REQUIRE_CLUSTER_TOKEN is", "ALLOW_SHORT_TOKENS is", "CRUD_AUTH_TOKEN has less than 16", "BASE_PATH is", "DATABASE_URI is set"} {
+	for _, name := range []string{"API_MODE", "DATABASE_URL", "LISTEN_ADDR", "LOG_LEVEL", "LOG_FORMAT", "START_TIMEOUT", "SHUTDOWN_DELAY", "GATES_TRUST_SHARED_TOKEN", "MAX_REMOVALS", "HISTORY_RETENTION", "ENVIRONMENTS is", `PROTECTED_ENVIRONMENTS names "uat"`, "TLS_KEY_FILE", "TLS_CERT_FILE: open", "REQUIRE_CLIENT_CERT is", "SEED_ACCEPT is", "PASSIVE is", "REQUIRE_SECOND_PERSON is", "REQUIRE_CLUSTER_TOKEN is", "ALLOW_SHORT_TOKENS is", "CRUD_AUTH_TOKEN has less than 16", "BASE_PATH is", "DATABASE_URI is set"} {
 		require.Contains(t, p.Log(), name)
 	}
 	require.NotContains(t, p.Log(), "hunter2")

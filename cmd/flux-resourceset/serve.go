@@ -35,9 +35,9 @@ func serve(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := context.WithCancel(c.Context)
-	defer stop()
 	logger := newLogger(c.App.ErrWriter, cfg)
+	ctx, stop, stopping := delayShutdown(c.Context, cfg.shutdownDelay, logger)
+	defer stop()
 	limitMemory(ctx, logger, memlimit.FromCgroup)
 	if cfg.stateDir != "" && cfg.serveStale && cfg.hasPeers() {
 		logger.WarnContext(ctx, "SERVE_STALE_AFTER_RESTART is set: this must be the only process that answers polls, since clusters that reach another one too would uninstall what lies between two answers")
@@ -111,7 +111,7 @@ func serve(c *cli.Context) error {
 		Mode: cfg.mode, Replica: replica, History: st, StoreSize: st.Size, StorePool: st.Pool, Backup: newBackupFunc(st, logger), Tracer: traces.tracer(), Tokens: cfg.tokens, Issuers: issuers, SessionKeys: []string{cfg.sessionKey, cfg.sessionKeyPrevious},
 		Version: version, StoreName: cfg.db.name(), Spec: spec, Logger: logger, TLS: identity, RequireClientCert: cfg.requireCert, RequireClusterToken: cfg.clusterToken, GatesTrustSharedToken: cfg.gatesTrustShared,
 		WatchStreams: cfg.watchStreams, Versions: known, VersionScanner: newVersionScanner(cfg, logger),
-		BasePath: cfg.basePath, MetricsApart: cfg.metrics != "", OthersServe: cfg.hasPeers(),
+		BasePath: cfg.basePath, MetricsApart: cfg.metrics != "", OthersServe: cfg.hasPeers(), Stopping: stopping,
 	})
 	if err != nil {
 		return errors.Join(err, st.Close())

@@ -4244,7 +4244,7 @@ type Readiness struct {
 	// Example: ok
 	Status string `json:"status"`
 
-	// Checks Each check: `ok`, or why not. `queues` is present only while jobs of a queue, such as plans, continue after they were canceled. `automation` is present only while the process takes no automatic actions, because its store is a copy that no operator has accepted, or `PASSIVE` is true.
+	// Checks Each check: `ok`, or why not. `queues` is present only while jobs of a queue, such as plans, continue after they were canceled. `process` is present only while the process is about to stop. `automation` is present only while the process takes no automatic actions, because its store is a copy that no operator has accepted, or `PASSIVE` is true.
 	//
 	// Example: {"state":"ok","store":"ok"}
 	Checks map[string]string `json:"checks"`

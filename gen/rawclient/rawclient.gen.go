@@ -1202,9 +1202,9 @@ type ClientInterface interface {
 
 	// GetReady Readiness
 	//
-	// 200 once the fleet is loaded (in mode crud: and the store answers, with the history that is served). The body names the
-	// failed check; a read-only server that continues without its store is ready and reports that. With `for=polls` that
-	// applies in mode crud, too: a load balancer need not stop sending polls because changes fail.
+	// 200 once the fleet is loaded (in mode crud: and the store answers, with the history that is served), until the process is
+	// about to stop. The body names the failed check; a read-only server that continues without its store is ready and reports
+	// that. With `for=polls` that applies in mode crud, too: a load balancer need not stop sending polls because changes fail.
 	//
 	// Corresponds with GET /ready (the `GetReady` operationId).
 	GetReady(ctx context.Context, params *GetReadyParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -4294,9 +4294,9 @@ func (c *Client) RefreshComponentVersions(ctx context.Context, id ComponentID, p
 
 // GetReady Readiness
 //
-// 200 once the fleet is loaded (in mode crud: and the store answers, with the history that is served). The body names the
-// failed check; a read-only server that continues without its store is ready and reports that. With `for=polls` that
-// applies in mode crud, too: a load balancer need not stop sending polls because changes fail.
+// 200 once the fleet is loaded (in mode crud: and the store answers, with the history that is served), until the process is
+// about to stop. The body names the failed check; a read-only server that continues without its store is ready and reports
+// that. With `for=polls` that applies in mode crud, too: a load balancer need not stop sending polls because changes fail.
 //
 // Corresponds with GET /ready (the `GetReady` operationId).
 func (c *Client) GetReady(ctx context.Context, params *GetReadyParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -23072,9 +23072,9 @@ type ClientWithResponsesInterface interface {
 
 	// GetReadyWithResponse Readiness
 	//
-	// 200 once the fleet is loaded (in mode crud: and the store answers, with the history that is served). The body names the
-	// failed check; a read-only server that continues without its store is ready and reports that. With `for=polls` that
-	// applies in mode crud, too: a load balancer need not stop sending polls because changes fail.
+	// 200 once the fleet is loaded (in mode crud: and the store answers, with the history that is served), until the process is
+	// about to stop. The body names the failed check; a read-only server that continues without its store is ready and reports
+	// that. With `for=polls` that applies in mode crud, too: a load balancer need not stop sending polls because changes fail.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -30547,9 +30547,9 @@ func (c *ClientWithResponses) RefreshComponentVersionsWithResponse(ctx context.C
 
 // GetReadyWithResponse Readiness
 //
-// 200 once the fleet is loaded (in mode crud: and the store answers, with the history that is served). The body names the
-// failed check; a read-only server that continues without its store is ready and reports that. With `for=polls` that
-// applies in mode crud, too: a load balancer need not stop sending polls because changes fail.
+// 200 once the fleet is loaded (in mode crud: and the store answers, with the history that is served), until the process is
+// about to stop. The body names the failed check; a read-only server that continues without its store is ready and reports
+// that. With `for=polls` that applies in mode crud, too: a load balancer need not stop sending polls because changes fail.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -371,10 +371,10 @@ func TestStaleness(t *testing.T) {
 		variant, set string
 		want, not    []string
 	}{
-		{"sqlite", "", []string{"SERVE_STALE_AFTER_RESTART"}, []string{"STATE_MAX_AGE", "MAX_STALENESS"}},
+		{"sqlite", "", []string{"SERVE_STALE_AFTER_RESTART"}, []string{"STATE_MAX_AGE", "MAX_STALENESS", "SHUTDOWN_DELAY"}},
 		{"sqlite", "lastGood.maxAge=48h", []string{"SERVE_STALE_AFTER_RESTART", `{name: STATE_MAX_AGE, value: "48h"}`}, nil},
 		{"sqlite", "lastGood.serveStaleAfterRestart=false", []string{"STATE_DIR"}, []string{"SERVE_STALE_AFTER_RESTART"}},
-		{"postgres", "", []string{"STATE_DIR"}, []string{"SERVE_STALE_AFTER_RESTART", "STATE_MAX_AGE", "MAX_STALENESS"}},
+		{"postgres", "", []string{"STATE_DIR", "{name: SHUTDOWN_DELAY, value: 5s}"}, []string{"SERVE_STALE_AFTER_RESTART", "STATE_MAX_AGE", "MAX_STALENESS"}},
 		{"postgres", "config.maxStaleness=30s", []string{`{name: MAX_STALENESS, value: "30s"}`}, nil},
 		{"postgres", "lastGood.maxAge=24h,config.maxStaleness=2m", nil, []string{"SERVE_STALE_AFTER_RESTART", "STATE_MAX_AGE"}},
 		{"postgres", "lastGood.serveStaleAfterRestart=true,crud.replicas=1,readonly.replicas=0,readonly.autoscaling.enabled=false", []string{"SERVE_STALE_AFTER_RESTART"}, nil},

@@ -195,6 +195,9 @@ tolerations:
 {{- if $v.auth.allowShortTokens }}
 - {name: ALLOW_SHORT_TOKENS, value: "true"}
 {{- end }}
+{{- if ne $v.store.backend "sqlite" }}
+- {name: SHUTDOWN_DELAY, value: 5s} # Services and ingress controllers learn of the end of a pod after it was told
+{{- end }}
 - {name: LISTEN_ADDR, value: "0.0.0.0:8080"}
 - {name: METRICS_ADDR, value: "0.0.0.0:9090"}
 - {name: LOG_LEVEL, value: {{ $v.config.logLevel }}}
