@@ -116,7 +116,7 @@ fix: ## let the linters correct what they can, then format
 
 .PHONY: test
 test: ## run the tests, with real databases and a real browser (installed where they are missing); no cluster is needed
-	@scripts/need browser postgresql curl jq
+	@scripts/need browser postgresql nginx curl jq
 	go test -timeout 45m -skip '^TestDrill' ./store/postgres ./... # what takes longest, mostly waiting, begins first
 
 .PHONY: race
