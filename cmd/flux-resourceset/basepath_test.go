@@ -16,6 +16,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/cdproto/security"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
@@ -95,7 +96,8 @@ func TestBasePathInABrowser(t *testing.T) {
 			require.Contains(t, b.Text("main"), "a freeze", "a change made below the path leads to its revision")
 			b.Run(chromedp.SendKeys("#q", "podinfo\r", chromedp.ByQuery))
 			b.At("/fleet/ui/components/podinfo") // the first result
-			b.Run(chromedp.Evaluate(`refresh()`, nil))
+			// A refresh that ends after signing out would reload the page.
+			b.Run(chromedp.Evaluate(`refresh()`, nil, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
 			b.Follow(`form[action$="/sign-out"] button`)
 			b.At("/fleet/ui/sign-in")
 

@@ -35,8 +35,11 @@ func newDatabase(t *testing.T) string {
 
 func openStore(t *testing.T, cfg Config) *Store {
 	t.Helper()
-	s, err := Open(t.Context(), cfg)
-	require.NoError(t, err)
+	var s *Store
+	eventually(t, func() (err error) { // as the program does: a busy machine may take longer than one attempt has
+		s, err = Open(t.Context(), cfg)
+		return err
+	})
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
 	return s
 }
