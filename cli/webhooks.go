@@ -38,6 +38,7 @@ func webhookFlags() []cli.Flag {
 		&cli.StringFlag{Name: "url", Usage: "`URL` of the receiver, such as https://hooks.example.com/fleet"},
 		&cli.StringSliceFlag{Name: "kind", Usage: "only events about documents of this `KIND`, such as rollout; default: all kinds except token"},
 		&cli.StringSliceFlag{Name: "event", Usage: "only events of this `TYPE`, such as fleet.rollout.paused; default: all"},
+		&cli.StringFlag{Name: "selector", Aliases: []string{"l"}, Usage: "only events about clusters that match this `SELECTOR` over labels, environment and id, such as environment=prod; empty: all"},
 		&cli.StringFlag{Name: "format", Usage: "`FORMAT`: standard, slack or teams (default: standard)"},
 	}
 }
@@ -45,7 +46,7 @@ func webhookFlags() []cli.Flag {
 // webhookBody returns the fields that flags set.
 func webhookBody(c *cli.Context) map[string]any {
 	body := map[string]any{}
-	for _, name := range []string{"url", "format"} {
+	for _, name := range []string{"url", "selector", "format"} {
 		if c.IsSet(name) {
 			body[name] = c.String(name)
 		}
@@ -65,6 +66,7 @@ func (s webhookCommands) createCommand() *cli.Command {
 			args.ExampleText(
 				"webhook create change-log --url https://hooks.example.com/fleet",
 				"webhook create rollouts --url https://hooks.example.com/fleet --event fleet.rollout.paused,fleet.rollout.completed",
+				"webhook create prod --url https://hooks.example.com/prod --selector environment=prod",
 				"webhook create chat --url https://hooks.slack.com/services/T0/B0/X --format slack --kind layer --kind platform_component",
 			),
 		Flags: append(webhookFlags(), change.DryRunFlag()),
@@ -87,7 +89,7 @@ func (s webhookCommands) setCommand() *cli.Command {
 		Action: args.WithOperands(func(c *cli.Context, ids []string) error {
 			body := webhookBody(c)
 			if len(body) == 0 {
-				return args.Errorf("%s needs --url, --kind, --event or --format", c.Command.HelpName)
+				return args.Errorf("%s needs --url, --kind, --event, --selector or --format", c.Command.HelpName)
 			}
 			return s.write(c, kinds.Webhooks.Operation("patch", ids[0], map[string]any{"patch": body}))
 		}),

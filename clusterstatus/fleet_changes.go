@@ -46,7 +46,15 @@ type FleetChange struct {
 	Causes     []FailingCause
 	MoreCauses int
 
-	baseline map[clusterDigest]struct{}
+	baseline           map[clusterDigest]struct{}
+	failing, recovered []string
+	began              []beginning
+}
+
+// beginning is the first failure of a cluster that began to fail.
+type beginning struct {
+	cluster string
+	cause   FailingCause // without numbers
 }
 
 // FailingCause is one reason for which clusters began to fail.
@@ -110,7 +118,6 @@ func (t *Tracker) FleetChange(q FleetChangeQuery) (change FleetChange, ok bool) 
 	}
 	f.evaluatedAt = q.Now
 	change = FleetChange{At: q.Now, baseline: map[clusterDigest]struct{}{}}
-	causes := map[FailingCause]*FailingCause{}
 	gone := len(f.announced)
 	for _, doc := range q.Clusters {
 		id := digestOf(doc.ID)
@@ -121,30 +128,54 @@ func (t *Tracker) FleetChange(q FleetChangeQuery) (change FleetChange, ok bool) 
 		failure, is := t.failure(doc, q.Now, was)
 		switch {
 		case is && !was:
-			change.Began++
-			change.BeganClusters = appendFirst(change.BeganClusters, doc.ID)
-			addCause(causes, doc, failure, q.Cause)
+			change.began = append(change.began, beginningOf(doc, failure, q.Cause))
 		case was && !is:
-			change.Recovered++
-			change.RecoveredClusters = appendFirst(change.RecoveredClusters, doc.ID)
+			change.recovered = append(change.recovered, doc.ID)
 		}
 		if is {
 			change.baseline[id] = struct{}{}
+			change.failing = append(change.failing, doc.ID)
 		}
 	}
-	change.Failing = len(change.baseline)
-	if f.announced == nil || change.Began+change.Recovered == 0 {
+	change, changed := change.Of(func(string) bool { return true })
+	if f.announced == nil || !changed {
 		if f.announced == nil || gone > 0 { // deleted clusters are no news
 			f.set(change.baseline, q.Now)
 		}
 		return FleetChange{}, false
 	}
-	change.Type = ClustersRecovered
-	if change.Began > 0 {
-		change.Type = ClustersFailing
-	}
 	change.ID = f.changeID(change.baseline)
-	change.Causes = slices.SortedFunc(func(yield func(FailingCause) bool) {
+	return change, true
+}
+
+// Of returns the part of a change that is about some clusters, with the ID of the whole; not ok if none of them changed.
+func (c FleetChange) Of(selects func(cluster string) bool) (part FleetChange, ok bool) {
+	part = c
+	part.Failing, part.Began, part.Recovered, part.BeganClusters, part.RecoveredClusters = 0, 0, 0, nil, nil
+	for _, id := range c.failing {
+		if selects(id) {
+			part.Failing++
+		}
+	}
+	for _, id := range c.recovered {
+		if selects(id) {
+			part.Recovered++
+			part.RecoveredClusters = appendFirst(part.RecoveredClusters, id)
+		}
+	}
+	causes := map[FailingCause]*FailingCause{}
+	for _, one := range c.began {
+		if selects(one.cluster) {
+			part.Began++
+			part.BeganClusters = appendFirst(part.BeganClusters, one.cluster)
+			addCause(causes, one)
+		}
+	}
+	part.Type = ClustersRecovered
+	if part.Began > 0 {
+		part.Type = ClustersFailing
+	}
+	part.Causes = slices.SortedFunc(func(yield func(FailingCause) bool) {
 		for _, one := range causes {
 			if !yield(*one) {
 				return
@@ -153,10 +184,10 @@ func (t *Tracker) FleetChange(q FleetChangeQuery) (change FleetChange, ok bool) 
 	}, func(a, b FailingCause) int {
 		return cmp.Or(cmp.Compare(b.Clusters, a.Clusters), cmp.Compare(a.List, b.List), cmp.Compare(a.Input, b.Input), cmp.Compare(a.Cause, b.Cause))
 	})
-	if change.MoreCauses = max(0, len(change.Causes)-changeCauses); change.MoreCauses > 0 {
-		change.Causes = change.Causes[:changeCauses]
+	if part.MoreCauses = max(0, len(part.Causes)-changeCauses); part.MoreCauses > 0 {
+		part.Causes = part.Causes[:changeCauses]
 	}
-	return change, true
+	return part, part.Began+part.Recovered > 0
 }
 
 // Announce records that a change was sent, or stored to be sent: the next one is relative to it.
@@ -176,21 +207,21 @@ func appendFirst(ids []string, id string) []string {
 	return ids
 }
 
-func addCause(causes map[FailingCause]*FailingCause, doc *fleet.Document, failure inputFailure, causeOf func(*fleet.Document, string, *Event) string) {
-	list, input := failure.key.list.Value(), failure.key.id.Value()
-	key := FailingCause{List: list, Input: input}
+func beginningOf(doc *fleet.Document, failure inputFailure, causeOf func(*fleet.Document, string, *Event) string) beginning {
+	cause := FailingCause{List: failure.key.list.Value(), Input: failure.key.id.Value(), Cluster: doc.ID}
 	if failure.event != nil {
-		key.Cause = causeOf(doc, input, failure.event)
+		cause.Cause, cause.Example = causeOf(doc, cause.Input, failure.event), *failure.event
 	}
-	one := causes[key]
-	if one == nil {
-		one = &FailingCause{List: list, Input: input, Cause: key.Cause, Cluster: doc.ID}
-		if failure.event != nil {
-			one.Example = *failure.event
-		}
-		causes[key] = one
+	return beginning{doc.ID, cause}
+}
+
+func addCause(causes map[FailingCause]*FailingCause, of beginning) {
+	key := FailingCause{List: of.cause.List, Input: of.cause.Input, Cause: of.cause.Cause}
+	if causes[key] == nil {
+		cause := of.cause
+		causes[key] = &cause
 	}
-	one.Clusters++
+	causes[key].Clusters++
 }
 
 type inputFailure struct {

@@ -38,6 +38,12 @@ var clusterSelections = map[Kind]func(d *Document, at time.Time) []clusterSelect
 		}
 		return nil
 	},
+	KindWebhook: func(d *Document, _ time.Time) []clusterSelection { // whose events could be kept from it
+		if w := d.Webhook(); w.Selector != "" {
+			return []clusterSelection{{d, &w.selector, w.SelectsCluster}}
+		}
+		return nil
+	},
 	KindRollout: func(d *Document, _ time.Time) (out []clusterSelection) {
 		if !d.rollout().open() {
 			return nil

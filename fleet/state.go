@@ -80,6 +80,16 @@ func (s *State) FindIncludingDeleted(cluster string) (*Document, error) {
 	return nil, s.notFound(KindCluster, cluster)
 }
 
+// clustersWhere returns the clusters for which a function returns true.
+func (s *State) clustersWhere(concerned func(*api.Cluster) bool) (out []*api.Cluster) {
+	for _, d := range s.All(KindCluster) {
+		if concerned(d.Cluster()) {
+			out = append(out, d.Cluster())
+		}
+	}
+	return out
+}
+
 // All returns the documents of a kind sorted by id, without decommissioned clusters.
 func (s *State) All(kind Kind) []*Document {
 	live := func(d *Document) bool { return !d.Deleted() }

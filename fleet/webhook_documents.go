@@ -61,6 +61,7 @@ type Webhook struct {
 	URL        string     `json:"url"`
 	Kinds      []Kind     `json:"kinds,omitempty"`  // empty: all except tokens
 	Events     []string   `json:"events,omitempty"` // empty: all
+	Selector   string     `json:"selector,omitempty"`
 	Format     string     `json:"format,omitempty"` // empty: standard
 	Generation int64      `json:"generation"`       // of the signing secret
 	RotatedAt  *time.Time `json:"rotated_at,omitempty"`
@@ -70,6 +71,7 @@ type Webhook struct {
 	// Replays counts the replays, so that two with the same After differ.
 	Replays int64 `json:"replays,omitempty"`
 
+	selector Selector
 	// unknown: the document has a field that this version does not know. The field may restrict the events.
 	unknown bool
 }
@@ -81,7 +83,12 @@ var webhookKind = kindRules{
 	empty:      func() any { return new(Webhook) },
 	normalize:  normalizeWebhook,
 	complete: func(value any, body json.RawMessage) error {
-		value.(*Webhook).unknown = hasUnknownField(body, &Webhook{})
+		w := value.(*Webhook)
+		w.unknown = hasUnknownField(body, &Webhook{})
+		var err error
+		if w.selector, err = ParseSelector(w.Selector); err != nil {
+			return fmt.Errorf("/selector: %w", err)
+		}
 		return nil
 	},
 	check: func(c *checker, d *Document) { checkWebhook(c, d.Webhook()) },
@@ -93,6 +100,9 @@ var webhookKind = kindRules{
 func normalizeWebhook(obj map[string]any) {
 	if obj["format"] == WebhookStandard {
 		delete(obj, "format")
+	}
+	if obj["selector"] == "" {
+		delete(obj, "selector")
 	}
 	for _, field := range []string{"kinds", "events"} {
 		if list, ok := obj[field].([]any); ok && len(list) == 0 {
@@ -133,10 +143,13 @@ func (w *Webhook) SelectsKind(kind Kind) bool {
 	return slices.Contains(w.Kinds, kind)
 }
 
+// SelectsCluster reports whether the webhook selects events about a cluster.
+func (w *Webhook) SelectsCluster(c *api.Cluster) bool { return w.selector.Matches(c) }
+
 // view returns a webhook as the API shows it, without the state of its delivery.
 func (w *Webhook) view(d *Document) *api.Webhook {
 	view := &api.Webhook{
-		ID: w.ID, URL: w.DisplayURL(), Events: w.Events, Format: w.format(), Generation: w.Generation, RotatedAt: w.RotatedAt,
+		ID: w.ID, URL: w.DisplayURL(), Events: w.Events, Selector: w.Selector, Format: w.format(), Generation: w.Generation, RotatedAt: w.RotatedAt,
 		Suspended: w.Suspended, After: int64(w.After), Revision: int64(d.Revision), CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,
 	}
 	for _, kind := range w.Kinds {
@@ -200,6 +213,9 @@ func checkWebhook(c *checker, w *Webhook) {
 	c.atMost("/events", len(w.Events), maxWebhookEvents, "events")
 	for i, event := range w.Events[:min(len(w.Events), maxWebhookEvents)] {
 		c.oneOf(fmt.Sprintf("/events/%d", i), event, webhookEvents...)
+	}
+	if w.Selector != "" && len(c.next.clustersWhere(w.SelectsCluster)) == 0 {
+		c.warn("webhook %q matches no cluster", w.ID)
 	}
 	if w.unknown {
 		c.problem("", "it has a field that this version does not know")

@@ -25,7 +25,8 @@ func TestWebhookDocuments(t *testing.T) {
 		"an unknown format": {`{"id":"w","url":"https://hooks.example.com/","format":"xml"}`, "/format"},
 		"an unknown event":  {`{"id":"w","url":"https://hooks.example.com/","events":["fleet.gap"]}`, "/events/0"},
 		"an unknown kind":   {`{"id":"w","url":"https://hooks.example.com/","kinds":["No Kind"]}`, "/kinds/0"},
-		"an unknown field":  {`{"id":"w","url":"https://hooks.example.com/","selector":"a=b"}`, ""},
+		"an unknown field":  {`{"id":"w","url":"https://hooks.example.com/","region":"eu"}`, ""},
+		"a bad selector":    {`{"id":"w","url":"https://hooks.example.com/","selector":"a=(b"}`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -59,7 +59,7 @@ func (c *clusterEvents) step(ctx context.Context) {
 	}
 	hooks := map[string]*fleet.Webhook{}
 	for _, hook := range st.Webhooks() {
-		if selectsClusters(hook, fleet.EventClustersFailing) || selectsClusters(hook, fleet.EventClustersRecovered) {
+		if selectsClusterEvent(hook, fleet.EventClustersFailing) || selectsClusterEvent(hook, fleet.EventClustersRecovered) {
 			hooks[hook.ID] = hook
 		}
 	}
@@ -67,13 +67,25 @@ func (c *clusterEvents) step(ctx context.Context) {
 		c.evaluate(st, hooks)
 	}
 	maps.DeleteFunc(c.waiting, func(id string, _ *clusterDelivery) bool {
-		return hooks[id] == nil || !selectsClusters(hooks[id], "fleet."+c.change.Type)
+		if hooks[id] == nil {
+			return true
+		}
+		change, ok := c.changeOf(st, hooks[id])
+		return !ok || !selectsClusterEvent(hooks[id], "fleet."+change.Type)
 	})
-	c.send(ctx, hooks)
+	c.send(ctx, st, hooks)
 }
 
-// selectsClusters reports whether a webhook receives an event of clusters now.
-func selectsClusters(w *fleet.Webhook, event string) bool {
+// changeOf returns the change of the clusters that a webhook selects; not ok: there is none.
+func (c *clusterEvents) changeOf(st *fleet.State, hook *fleet.Webhook) (clusterstatus.FleetChange, bool) {
+	return c.change.Of(func(id string) bool {
+		doc, there := st.Get(fleet.KindCluster, id)
+		return hook.Selector == "" || there && hook.SelectsCluster(doc.Cluster())
+	})
+}
+
+// selectsClusterEvent reports whether a webhook receives an event of clusters now.
+func selectsClusterEvent(w *fleet.Webhook, event string) bool {
 	return !w.Suspended && w.Known() && w.Selects(event) && w.SelectsKind(fleet.KindCluster)
 }
 
@@ -94,7 +106,7 @@ func (c *clusterEvents) evaluate(st *fleet.State, hooks map[string]*fleet.Webhoo
 }
 
 // send makes the requests that are due, and announces the change once each webhook had one.
-func (c *clusterEvents) send(ctx context.Context, hooks map[string]*fleet.Webhook) {
+func (c *clusterEvents) send(ctx context.Context, st *fleet.State, hooks map[string]*fleet.Webhook) {
 	var running sync.WaitGroup
 	slots, now := make(chan struct{}, maxConcurrent), c.d.cfg.Now()
 	for id, delivery := range c.waiting {
@@ -108,7 +120,7 @@ func (c *clusterEvents) send(ctx context.Context, hooks map[string]*fleet.Webhoo
 			slots <- struct{}{}
 			defer func() { <-slots }()
 			if ctx.Err() == nil {
-				c.attempt(ctx, w, hooks[id], delivery)
+				c.attempt(ctx, st, w, hooks[id], delivery)
 			}
 		})
 	}
@@ -125,8 +137,9 @@ func (c *clusterEvents) send(ctx context.Context, hooks map[string]*fleet.Webhoo
 }
 
 // attempt makes a request. It ends with the webhook, but not with ctx.
-func (c *clusterEvents) attempt(ctx context.Context, w *worker, hook *fleet.Webhook, delivery *clusterDelivery) {
-	e := c.d.clusterEvent(c.change)
+func (c *clusterEvents) attempt(ctx context.Context, st *fleet.State, w *worker, hook *fleet.Webhook, delivery *clusterDelivery) {
+	change, _ := c.changeOf(st, hook)
+	e := c.d.clusterEvent(change)
 	m, err := c.d.message(hook, e)
 	if err != nil {
 		w.logStoreError(ctx, err)

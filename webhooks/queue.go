@@ -117,8 +117,12 @@ func (d *Deliverer) eventsOf(ctx context.Context, w *fleet.Webhook, r *revision)
 		return nil, nil
 	}
 	var out []event
+	st := d.cfg.Replica.State()
 	if w.Selects(fleet.EventRevision) {
 		selected, err := d.log.selects(ctx, w, r)
+		if err == nil && selected {
+			selected, err = d.log.selectsClusters(ctx, st, w, r, "")
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -127,7 +131,14 @@ func (d *Deliverer) eventsOf(ctx context.Context, w *fleet.Webhook, r *revision)
 		}
 	}
 	for _, e := range r.events {
-		if w.Selects(e.Type) && w.SelectsKind(e.Kind) {
+		if !w.Selects(e.Type) || !w.SelectsKind(e.Kind) {
+			continue
+		}
+		selected, err := d.log.selectsClusters(ctx, st, w, r, e.Name())
+		if err != nil {
+			return nil, err
+		}
+		if selected {
 			out = append(out, d.documentEvent(r, e))
 		}
 	}

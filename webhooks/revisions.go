@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 
 	"github.com/google/uuid"
@@ -20,12 +21,15 @@ const (
 	eventNames  = 20  // names of changed documents in an event
 	batchBehind = 10  // a webhook that is further behind receives several revisions in one body
 	maxBatch    = 50  // revisions in one body
+	readChanges = 500 // changes that are read at once
 )
 
 // History reads the log.
 type History interface {
 	Summaries(ctx context.Context, q store.HistoryQuery, names int) ([]store.Summary, error)
 	DocumentLog(ctx context.Context, q fleet.DocumentLogQuery) (fleet.DocumentLog, error)
+	Changes(ctx context.Context, rev fleet.Revision, offset, limit int) ([]fleet.Change, error)
+	Past(ctx context.Context, q fleet.PastQuery) (fleet.Documents, error)
 }
 
 var _ History = store.Store(nil)
@@ -36,6 +40,9 @@ type revision struct {
 	counts map[string]int // of changes by action; nil: there are too many to know
 	kinds  map[fleet.Kind]bool
 	events []fleet.DocumentEvent
+
+	mu       sync.Mutex
+	selected map[string]map[string]bool // the names of the events about clusters that a selector selects, by the selector
 }
 
 // revisions reads commits from the log. Webhooks share what it has read.
@@ -205,6 +212,47 @@ func (l *revisions) selects(ctx context.Context, w *fleet.Webhook, r *revision) 
 		}
 	}
 	return false, nil
+}
+
+// selectsClusters reports whether an event of a commit, by its name, is about a cluster that a webhook selects; empty: that of the revision.
+// The result is computed once, for the selectors of all webhooks.
+func (l *revisions) selectsClusters(ctx context.Context, st *fleet.State, w *fleet.Webhook, r *revision, event string) (bool, error) {
+	if w.Selector == "" {
+		return true, nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if names, known := r.selected[w.Selector]; known {
+		return names[event], nil
+	}
+	var changes []fleet.Change
+	for {
+		page, err := l.history.Changes(ctx, r.Revision, len(changes), readChanges)
+		if err != nil {
+			return false, fmt.Errorf("reading changes: %w", err)
+		}
+		if len(page) == 0 {
+			break
+		}
+		changes = append(changes, page...)
+	}
+	later, err := l.history.Past(ctx, fleet.PastQuery{At: r.Revision, UpTo: st.Revision()})
+	if err != nil {
+		return false, fmt.Errorf("reading documents: %w", err)
+	}
+	about, err := st.EventClusters(ctx, changes, later)
+	if err != nil {
+		return false, fmt.Errorf("clusters of revision %d: %w", r.Revision, err)
+	}
+	r.selected = map[string]map[string]bool{}
+	for _, hook := range append(st.Webhooks(), w) {
+		names := map[string]bool{}
+		for name, clusters := range about {
+			names[name] = slices.ContainsFunc(clusters, hook.SelectsCluster)
+		}
+		r.selected[hook.Selector] = names
+	}
+	return r.selected[w.Selector][event], nil
 }
 
 // contains returns nil if the log has a revision, which this process does not know yet, and errReplaced if it has not.

@@ -6199,6 +6199,11 @@ type Webhook struct {
 	// Events Absent: all types.
 	Events []WebhookEvent `json:"events,omitempty"`
 
+	// Selector Absent: events about any clusters, and about none.
+	//
+	// Example: environment=prod
+	Selector string `json:"selector,omitempty"`
+
 	// Format `standard`: CloudEvents. `slack` and `teams`: messages for these services.
 	//
 	// Example: standard
@@ -6262,6 +6267,11 @@ type WebhookCreate struct {
 
 	// Events Only events of these types; default: all types.
 	Events []WebhookEvent `json:"events,omitempty"`
+
+	// Selector Only events about clusters that match this Kubernetes label selector over labels, `environment` and `id`; empty, the default: all events.
+	//
+	// Example: environment=prod
+	Selector string `json:"selector,omitempty"`
 
 	// Format `standard`, the default: CloudEvents. `slack` and `teams`: a message for an incoming webhook of Slack, or of a workflow of Microsoft Teams.
 	//
@@ -6337,6 +6347,11 @@ type WebhookPatch struct {
 	// Events Only events of these types; default: all types.
 	Events nullable.Nullable[[]WebhookEvent] `json:"events,omitempty"`
 
+	// Selector Only events about clusters that match this Kubernetes label selector over labels, `environment` and `id`; empty, the default: all events.
+	//
+	// Example: environment=prod
+	Selector nullable.Nullable[string] `json:"selector,omitempty"`
+
 	// Format `standard`, the default: CloudEvents. `slack` and `teams`: a message for an incoming webhook of Slack, or of a workflow of Microsoft Teams.
 	//
 	// Example: standard
@@ -6403,6 +6418,11 @@ type WebhookUpdate struct {
 
 	// Events Only events of these types; default: all types.
 	Events []WebhookEvent `json:"events,omitempty"`
+
+	// Selector Only events about clusters that match this Kubernetes label selector over labels, `environment` and `id`; empty, the default: all events.
+	//
+	// Example: environment=prod
+	Selector string `json:"selector,omitempty"`
 
 	// Format `standard`, the default: CloudEvents. `slack` and `teams`: a message for an incoming webhook of Slack, or of a workflow of Microsoft Teams.
 	//

@@ -13,7 +13,7 @@ import (
 var Webhooks = Kind{
 	API: "webhook", Schema: "Webhook", Name: "webhook", Plural: "webhooks", Title: "webhook",
 	View: render.View{
-		Header: []string{"ID", "STATE", "REVISION", "LAG", "STATUS", "URL", "EVENTS", "KINDS", "FORMAT", "ERROR"}, Narrow: 6,
+		Header: []string{"ID", "STATE", "REVISION", "LAG", "STATUS", "URL", "EVENTS", "KINDS", "SELECTOR", "FORMAT", "ERROR"}, Narrow: 6,
 		Row: render.RowOf(func(d api.Webhook) []string {
 			status := ""
 			if d.Delivery.LastStatus > 0 {
@@ -21,7 +21,7 @@ var Webhooks = Kind{
 			}
 			return []string{
 				d.ID, webhookState(d), strconv.FormatInt(d.Delivery.Revision, 10), strconv.FormatInt(d.Delivery.Lag, 10), status, d.URL,
-				strings.Join(d.Events, ","), strings.Join(d.Kinds, ","), d.Format, d.Delivery.LastError,
+				strings.Join(d.Events, ","), strings.Join(d.Kinds, ","), d.Selector, d.Format, d.Delivery.LastError,
 			}
 		}),
 	},
