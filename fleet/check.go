@@ -95,8 +95,12 @@ func (c *checker) dnsLabel(at, s string) {
 
 // dnsSubdomain reports a string that is not a DNS subdomain (RFC 1123).
 func (c *checker) dnsSubdomain(at, s string) {
+	hint, valid := "", strings.NewReplacer("_", "-", " ", "-").Replace(strings.ToLower(s))
+	if len(validation.IsDNS1123Subdomain(valid)) == 0 {
+		hint = fmt.Sprintf("; %q would be valid", valid)
+	}
 	for _, msg := range validation.IsDNS1123Subdomain(s) {
-		c.problem(at, "%s", msg)
+		c.problem(at, "%s%s", msg, hint)
 	}
 }
 

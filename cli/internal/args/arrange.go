@@ -309,7 +309,7 @@ func Visible(commands []*cli.Command) []string {
 func Closest(word string, candidates []string) string {
 	best, limit := "", (len(word)+1)/3
 	for _, c := range candidates {
-		if d := smetrics.WagnerFischer(word, c, 1, 1, 1); d <= limit {
+		if d := smetrics.WagnerFischer(strings.ToLower(word), strings.ToLower(c), 1, 1, 1); d <= limit {
 			best, limit = c, d-1
 		}
 	}

@@ -1,6 +1,7 @@
 package args
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -25,7 +26,7 @@ func DurationFrom(flag, text string) (time.Duration, error) {
 
 // PastTime reads a time, or a duration before now, as a time for the API. Other text is an error.
 func PastTime(flag, text string, now time.Time) (string, error) {
-	if text == "" || strings.ContainsAny(text, "T:") {
+	if text == "" || strings.ContainsAny(text, "T:") && !dateAndTime.MatchString(text) {
 		return text, nil
 	}
 	if day, err := time.Parse(time.DateOnly, text); err == nil {
@@ -33,7 +34,7 @@ func PastTime(flag, text string, now time.Time) (string, error) {
 	}
 	ago, err := DurationFrom(flag, text)
 	if err != nil {
-		return "", Errorf("--%s %q is neither a time such as 2026-01-02T15:04:05Z nor a duration before now such as 168h or 7d", flag, text)
+		return "", Errorf("--%s %q is neither a time such as 2026-01-02T15:04:05Z nor a duration before now such as 168h or 7d%s", flag, text, suggestTime(flag, text))
 	}
 	return now.Add(-ago).UTC().Format(time.RFC3339), nil
 }
@@ -47,7 +48,33 @@ func FutureTime(flag, text string, now time.Time) (time.Time, error) {
 	}
 	in, err := DurationFrom(flag, text)
 	if err != nil {
-		return time.Time{}, Errorf("--%s %q is neither a time such as 2027-01-02T15:04:05Z nor a duration from now such as 12h or 7d", flag, text)
+		return time.Time{}, Errorf("--%s %q is neither a time such as 2027-01-02T15:04:05Z nor a duration from now such as 12h or 7d%s", flag, text, suggestTime(flag, text))
 	}
 	return now.Add(in).UTC().Truncate(time.Second), nil
+}
+
+var (
+	amountOfTime = regexp.MustCompile(`^(\d+) ?(?:(w)(?:ee)?k?s?|(d)(?:ay)?s?|(h)(?:(?:ou)?rs?)?|(m)(?:in(?:ute)?s?)?|(s)(?:ec(?:ond)?s?)?)(?: ago| from now)?$`)
+	dateAndTime  = regexp.MustCompile(`^(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d)(:\d\d)?$`)
+)
+
+// suggestTime returns text for a message with the form in which a flag takes a time that was written as other tools or people do;
+// empty: it is unknown.
+func suggestTime(flag, text string) string {
+	text, use := strings.ToLower(strings.TrimSpace(text)), ""
+	amount := amountOfTime.FindStringSubmatch(text)
+	switch at := dateAndTime.FindStringSubmatch(strings.ToUpper(text)); {
+	case at != nil && at[3] == "":
+		use = at[1] + "T" + at[2] + ":00Z"
+	case at != nil:
+		use = at[1] + "T" + at[2] + at[3] + "Z"
+	case text == "yesterday" || text == "tomorrow":
+		use = "1d"
+	case amount != nil:
+		use = strings.Join(amount[1:], "") // one of the units is not empty
+	}
+	if _, err := time.Parse(time.RFC3339, use); use == "" || err != nil && strings.Contains(use, "T") {
+		return ""
+	}
+	return "; write --" + flag + " " + use
 }
