@@ -25,25 +25,28 @@ func (v kindCommands) historyCommand() *cli.Command {
 		Description: v.historyDescription(),
 		ArgsUsage:   "NAME",
 		Flags:       v.historyFlags(),
-		Action: args.WithOperands(func(c *cli.Context, operands []string) error {
-			limit, err := limitOf(c)
-			if err == nil {
-				err = setPeriod(c, v.Env.Now())
-			}
-			if err != nil {
-				return err
-			}
-			client, err := v.Connect(c)
-			if err != nil {
-				return err
-			}
-			view, docs, err := v.historyOf(c, client, operands[0], limit)
-			if err != nil {
-				return err
-			}
-			return v.Print(c, kinds.Kind{Name: "revision", View: view}.OutputOf(docs, docs...))
-		}),
+		Action:      args.WithOperands(func(c *cli.Context, operands []string) error { return v.listHistory(c, operands[0]) }),
 	}
+}
+
+// listHistory prints the revisions of a document.
+func (v kindCommands) listHistory(c *cli.Context, id string) error {
+	limit, err := limitOf(c)
+	if err == nil {
+		err = setPeriod(c, v.Env.Now())
+	}
+	if err != nil {
+		return err
+	}
+	client, err := v.Connect(c)
+	if err != nil {
+		return err
+	}
+	view, docs, err := v.historyOf(c, client, id, limit)
+	if err != nil {
+		return err
+	}
+	return v.Print(c, kinds.Kind{Name: "revision", View: view}.OutputOf(docs, docs...))
 }
 
 // historyOf returns the revisions of a document, and their table. Those of a cluster and of a component include changes of inputs

@@ -22,6 +22,22 @@ func (s revisionCommands) revisionCommand() *cli.Command {
 	}
 }
 
+// listOfCluster lists the revisions of the cluster that a flag names.
+func (s revisionCommands) listOfCluster(c *cli.Context) error {
+	for _, flag := range []string{"kind", "id", "actor", "sort-by", "watch"} {
+		if c.IsSet(flag) {
+			return args.Errorf("--cluster lists the history of a cluster, without --%s", flag)
+		}
+	}
+	if err := args.CheckID("--cluster", c.String("cluster")); err != nil {
+		return err
+	}
+	if c.NArg() > 0 {
+		return args.Errorf("%s takes no arguments", c.Command.HelpName)
+	}
+	return kindCommands{s.session, kinds.Clusters}.listHistory(c, c.String("cluster"))
+}
+
 func (s revisionCommands) listRevisionsCommand() *cli.Command {
 	names := kinds.Names()
 	last := len(names) - 1
@@ -37,8 +53,12 @@ func (s revisionCommands) listRevisionsCommand() *cli.Command {
 		Filters: func() []kinds.Filter { return filters },
 	}}
 	cmd := revisions.listCommand()
+	cmd.Flags = append(cmd.Flags, clusterFlag("only changes of this `CLUSTER` and of what it is served, as cluster history"))
 	list := cmd.Action
 	cmd.Action = func(c *cli.Context) error {
+		if c.IsSet("cluster") {
+			return s.listOfCluster(c)
+		}
 		if err := setPeriod(c, s.Env.Now()); err != nil {
 			return err
 		}
