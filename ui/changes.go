@@ -135,7 +135,7 @@ type changeView struct {
 	Hidden        bool
 	Progress      stateBar
 	ProgressScope string // the clusters that Progress counts; empty: none
-	Superseded    bool   // later revisions changed all of these inputs again
+	Superseded    int    // clusters whose inputs later revisions all changed again; 0: others have some of them
 	Revert        string
 }
 
@@ -212,7 +212,9 @@ func (req *pageRequest) showProgress(view *changeView, rev api.RevisionDetail) e
 	if total == 0 {
 		return nil // it changed no inputs
 	}
-	view.Progress, view.Superseded = makeStateBar(counts, nil), counts["superseded"] == total
+	if view.Progress = makeStateBar(counts, nil); counts["superseded"] == total {
+		view.Superseded = total
+	}
 	view.ProgressScope = "of " + plural(total, "cluster") + " whose inputs it changed"
 	return nil
 }

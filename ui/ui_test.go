@@ -174,7 +174,7 @@ func TestRevisionProgress(t *testing.T) {
 	env.edit(patched(fleet.KindComponent, "grafana", `{"component_version":"8.2.0"}`))
 	require.Contains(t, env.get("/ui/changes/4").body, "of 119 clusters whose", "one has a version of its own")
 	env.edit(patched(fleet.KindCluster, "cluster-0001", `{"platform_components":[{"id":"podinfo"},{"id":"grafana","component_version":"9.1.0"}]}`))
-	require.Contains(t, env.get("/ui/changes/3").body, "Later revisions changed all of these inputs again")
+	require.Contains(t, env.get("/ui/changes/3").body, "Later revisions changed all of these inputs again, on 1 cluster. How many of them had received this revision before is not recorded.")
 	env.edit(patched(fleet.KindLayer, "gold", `{"description":"x"}`))
 	require.NotContains(t, env.get("/ui/changes/6").body, "<h2>Progress")
 }
