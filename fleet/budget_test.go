@@ -35,7 +35,11 @@ func (f *flux) poll(t require.TestingT, s *State, dns string) int {
 			if inPath, _ := in["cluster_env_enabled"].(bool); inPath && in["type"] == "kustomize" {
 				path += "/" + in["cluster"].(map[string]any)["environment"].(string)
 			}
-			components[in["id"].(string)] = fmt.Sprint(in["type"], in["release_name"], in["target_namespace"], path, source["oci_url"])
+			namespace := in["target_namespace"]
+			if in["type"] == "kustomize" && in["override_namespace"] == nil {
+				namespace = nil
+			}
+			components[in["id"].(string)] = fmt.Sprint(in["type"], in["release_name"], namespace, path, source["oci_url"])
 		}
 	}
 	for _, in := range inputsOf(t, s, dns, KindNamespace) {

@@ -206,17 +206,3 @@ func TestNoArtifactSettings(t *testing.T) {
 	require.Equal(t, before, answered())
 	require.False(t, w.mentions("oci_digest") || w.mentions("images"))
 }
-
-// TestTargetNamespaceOfKustomize: the template sets it for Helm releases only, so another namespace than the default would have no effect
-// without a warning.
-func TestTargetNamespaceOfKustomize(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	const warning = `target_namespace of component "c" has no effect`
-	for more, warns := range map[string]bool{
-		`,"target_namespace":"team-a"`: true, ``: false, `,"target_namespace":"c"`: false, `,"target_namespace":"team-a","type":"helm"`: false,
-	} {
-		plan := w.plan(create(KindComponent, `{"id":"c","component_path":"p","oci_url":"oci://registry.example.com/x","oci_tag":"v1.0.0"`+more+`}`))
-		require.Equal(t, warns, strings.Contains(strings.Join(plan.Warnings, "\n"), warning), more)
-	}
-}

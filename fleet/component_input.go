@@ -231,7 +231,16 @@ func warnReinstall(c *checker, before, after *Document) {
 	if is.OCIDigest != "" && was.OCIDigest == is.OCIDigest && (was.OCITag != is.OCITag || was.ComponentVersion != is.ComponentVersion) {
 		c.warn("component %q gets another version and keeps oci_digest %s, which Flux installs whatever the version says", is.ID, is.OCIDigest)
 	}
-	if was.ReleaseName != is.ReleaseName || was.TargetNamespace != is.TargetNamespace {
+	switch {
+	case was.Type == typeKustomize && is.Type == typeKustomize:
+		if was.TargetNamespace != is.TargetNamespace {
+			namespace := "where the manifests say"
+			if is.TargetNamespace != "" {
+				namespace = fmt.Sprintf("in %q, which must exist", is.TargetNamespace)
+			}
+			c.warn("component %q: on every cluster that has it, Flux deletes its objects in the previous namespaces and creates them %s", is.ID, namespace)
+		}
+	case was.ReleaseName != is.ReleaseName || was.TargetNamespace != is.TargetNamespace:
 		c.warn("component %q gets another release_name or target_namespace: on every cluster that has it, Flux uninstalls the old release and installs a new one", is.ID)
 	}
 }
@@ -249,9 +258,10 @@ func componentInput(p *api.PlatformComponent, e api.ComponentAssignment, patches
 		Dependencies:      []api.FluxDependency{},
 		Type:              p.Type,
 		Patches:           overlayPatches(p.Patches, patches),
-		ReleaseName:       p.ReleaseName, TargetNamespace: p.TargetNamespace, SecretRef: p.SecretRef,
-		ValuesFrom: make([]api.FluxValuesReference, 0, len(p.ValuesFrom)+len(e.ValuesFrom)),
-		Images:     replacedImages(imagesOver(p.Images, e.Images)),
+		ReleaseName:       p.ReleaseName, TargetNamespace: cmp.Or(p.TargetNamespace, p.ID), SecretRef: p.SecretRef,
+		OverrideNamespace: p.Type == typeKustomize && p.TargetNamespace != "",
+		ValuesFrom:        make([]api.FluxValuesReference, 0, len(p.ValuesFrom)+len(e.ValuesFrom)),
+		Images:            replacedImages(imagesOver(p.Images, e.Images)),
 	}
 	for _, refs := range [][]api.ValuesReference{p.ValuesFrom, e.ValuesFrom} {
 		for _, ref := range refs {
@@ -292,7 +302,11 @@ func deploymentOn(p *api.PlatformComponent, e *api.ComponentAssignment, environm
 
 // inputDeployment returns the deployment that an input describes.
 func inputDeployment(in api.FluxPlatformComponent) deployment {
-	return newDeployment(deployment{in.Type, in.ReleaseName, in.TargetNamespace, in.ComponentPath, in.Source.OCIURL}, in.ClusterEnvEnabled, in.Cluster.Environment)
+	namespace := in.TargetNamespace
+	if in.Type == typeKustomize && !in.OverrideNamespace {
+		namespace = ""
+	}
+	return newDeployment(deployment{in.Type, in.ReleaseName, namespace, in.ComponentPath, in.Source.OCIURL}, in.ClusterEnvEnabled, in.Cluster.Environment)
 }
 
 // newDeployment sets the path that Flux builds, which ends with the environment if the component requests that: the same as

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"encoding/json"
 	"maps"
 	"net/url"
 	"regexp"
@@ -21,7 +22,7 @@ var componentKind = definition[api.PlatformComponent, api.ComponentAssignment, a
 	descriptor: descriptor{
 		kind: KindComponent, field: "platform_components", endpoint: "platform-components", idField: "component_id", seedAlias: "components",
 		rules: kindRules{
-			noun: "platform component", normalize: normalizeComponent, check: checkComponent, changed: warnReinstall, bound: componentBound,
+			noun: "platform component", normalize: normalizeComponent, check: checkComponent, changed: warnReinstall, bound: componentBound, complete: completeComponent,
 		},
 		idFrom:         func(op *api.Operation) string { return op.ComponentID },
 		checkEntries:   checkComponentsOn,
@@ -97,6 +98,43 @@ func normalizeComponent(obj map[string]any) {
 	normalizeVersionPolicies(obj)
 	unstructured.DropEmptyList(obj, "images")
 	normalizeType(obj)
+	switch set, _ := obj[namespaceSetField].(bool); {
+	case obj["type"] != typeKustomize:
+		delete(obj, namespaceSetField)
+	case !set:
+		obj["target_namespace"] = obj["id"]
+	}
+}
+
+// recordNamespace records in an object whether a request sets its target_namespace.
+func recordNamespace(obj, request map[string]any) {
+	namespace, sent := request["target_namespace"]
+	if !sent {
+		return
+	}
+	if delete(obj, namespaceSetField); namespace != nil && namespace != "" {
+		obj[namespaceSetField] = true
+	}
+}
+
+// completeComponent clears the target_namespace of a stored kustomize component that no request has set.
+func completeComponent(value any, body json.RawMessage) error {
+	p := value.(*api.PlatformComponent)
+	if p.Type != typeKustomize {
+		return nil
+	}
+	var stored struct {
+		Set bool `json:"target_namespace_set"`
+	}
+	if jsontext.MayHaveKey(body, namespaceSetField) {
+		if err := json.Unmarshal(body, &stored); err != nil {
+			return err
+		}
+	}
+	if !stored.Set {
+		p.TargetNamespace = ""
+	}
+	return nil
 }
 
 // normalizeType sets the type if no request has set it.
@@ -144,7 +182,9 @@ func checkComponent(c *checker, d *Document) {
 	c.oneOf("/type", p.Type, TypeHelm, typeKustomize)
 	checkSource(c, p)
 	c.releaseName("/release_name", p.ReleaseName)
-	c.dnsLabel("/target_namespace", p.TargetNamespace)
+	if p.Type != typeKustomize || p.TargetNamespace != "" {
+		c.dnsLabel("/target_namespace", p.TargetNamespace)
+	}
 	if p.SecretRef != "" {
 		c.dnsSubdomain("/secret_ref", p.SecretRef)
 	}
@@ -164,9 +204,6 @@ func adviseComponent(c *checker, p *api.PlatformComponent) {
 	if p.Type != TypeHelm {
 		if len(p.ValuesFrom) > 0 {
 			c.warn("values_from of component %q has no effect: it is of type %s, and has no Helm values", p.ID, p.Type)
-		}
-		if p.TargetNamespace != p.ID {
-			c.warn("target_namespace of component %q has no effect: its type is %s: the manifests determine the namespaces of its objects; without one it is default", p.ID, p.Type)
 		}
 		return
 	}

@@ -15,6 +15,11 @@ import (
 // type helm never becomes kustomize by default: an oci:// URL may hold a chart too, and Flux would uninstall the release.
 const typeDefaultField = "type_default"
 
+// namespaceSetField is a field of a stored kustomize component whose target_namespace a request has set. Without it, the stored
+// target_namespace is a default or of a version that rendered none: it has no effect, and the API shows none. Rendering it would move
+// the objects of running components on an upgrade.
+const namespaceSetField = "target_namespace_set"
+
 // incarnationField is a field of a cluster's document: the number of clusters of its DNS name that were deleted, with
 // installations, before it was created. The first cluster of a name has none.
 //
@@ -191,7 +196,7 @@ func fieldCopier[M any]() func(value, from any, fields []string) {
 
 // readOnly are the fields that the server sets. Requests may contain them and they are ignored, so that the response to a
 // GET can be sent back.
-var readOnly = []string{"revision", "created_at", "updated_at", "deleted_at", "patch_owners", "layers", "clusters", "reconcile_requested_at", incarnationField, typeDefaultField}
+var readOnly = []string{"revision", "created_at", "updated_at", "deleted_at", "patch_owners", "layers", "clusters", "reconcile_requested_at", incarnationField, typeDefaultField, namespaceSetField}
 
 // notFound returns the CodeNotFound error of a document.
 func (ks *kindSet) notFound(kind Kind, id string) *Error {

@@ -55,6 +55,9 @@ func (tx *Tx) create(kind Kind, obj map[string]any) (*Document, error) {
 			obj[incarnationField] = n
 		}
 	}
+	if kind == KindComponent {
+		recordNamespace(obj, obj)
+	}
 	doc, err := tx.put(kind, id, nil, obj)
 	if err == nil && kind == KindLayer {
 		err = tx.checkLayerCountEarly()
@@ -141,6 +144,7 @@ func (tx *Tx) update(kind Kind, id string, body map[string]any, change func(stor
 		after := change(stored, request)
 		if kind == KindComponent {
 			dropReplacedDigest(before, after, request)
+			recordNamespace(after, request)
 		}
 		if kind == KindLayer {
 			dropReplacedDigests(before, after, request)

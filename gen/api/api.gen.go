@@ -1920,7 +1920,12 @@ type FluxPlatformComponent struct {
 	// Example: podinfo
 	ReleaseName string `json:"release_name"`
 
-	// TargetNamespace Namespace that it is installed in.
+	// OverrideNamespace true: Flux puts all objects of a kustomize component into `target_namespace`; absent: into the namespaces of their manifests.
+	//
+	// Example: true
+	OverrideNamespace bool `json:"override_namespace,omitempty"`
+
+	// TargetNamespace Namespace of the Helm release; of a kustomize component only with `override_namespace`.
 	//
 	// Example: podinfo
 	TargetNamespace string `json:"target_namespace"`
@@ -3833,7 +3838,7 @@ type PlatformComponent struct {
 	// Example: podinfo
 	ReleaseName string `json:"release_name"`
 
-	// TargetNamespace Defaults to the id.
+	// TargetNamespace Namespace of the Helm release; defaults to the id. Of a kustomize component: the namespace of all its objects, which must exist; empty (the default): the namespaces of their manifests.
 	//
 	// Example: podinfo
 	TargetNamespace string `json:"target_namespace"`
@@ -3926,7 +3931,7 @@ type PlatformComponentCreate struct {
 	// Example: podinfo
 	ReleaseName nullable.Nullable[string] `json:"release_name,omitempty"`
 
-	// TargetNamespace Defaults to the id.
+	// TargetNamespace Namespace of the Helm release; defaults to the id. Of a kustomize component: the namespace of all its objects, which must exist; empty (the default): the namespaces of their manifests.
 	//
 	// Example: podinfo
 	TargetNamespace nullable.Nullable[string] `json:"target_namespace,omitempty"`
@@ -4019,7 +4024,7 @@ type PlatformComponentPatch struct {
 	// Example: podinfo
 	ReleaseName nullable.Nullable[string] `json:"release_name,omitempty"`
 
-	// TargetNamespace Defaults to the id.
+	// TargetNamespace Namespace of the Helm release; defaults to the id. Of a kustomize component: the namespace of all its objects, which must exist; empty (the default): the namespaces of their manifests.
 	//
 	// Example: podinfo
 	TargetNamespace nullable.Nullable[string] `json:"target_namespace,omitempty"`
@@ -4112,7 +4117,7 @@ type PlatformComponentUpdate struct {
 	// Example: podinfo
 	ReleaseName nullable.Nullable[string] `json:"release_name,omitempty"`
 
-	// TargetNamespace Defaults to the id.
+	// TargetNamespace Namespace of the Helm release; defaults to the id. Of a kustomize component: the namespace of all its objects, which must exist; empty (the default): the namespaces of their manifests.
 	//
 	// Example: podinfo
 	TargetNamespace nullable.Nullable[string] `json:"target_namespace,omitempty"`

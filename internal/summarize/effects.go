@@ -118,7 +118,7 @@ func replacementOf(list string, fields []api.FieldChange) string {
 		return "Flux deletes its object and creates one of another name"
 	}
 	for _, f := range fields {
-		if slices.Contains([]string{"/enabled", "/type", "/release_name", "/target_namespace"}, f.Pointer) {
+		if slices.Contains([]string{"/enabled", "/type", "/release_name", "/target_namespace", "/override_namespace"}, f.Pointer) {
 			return "Flux uninstalls it"
 		}
 	}

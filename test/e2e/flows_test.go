@@ -158,6 +158,11 @@ func TestOCI(t *testing.T) {
 	c.cli("component", "set", "oci-tree", "--cluster", c.id, "--oci-tag", "v2")
 	c.field(config, "v2", "data", "tag")
 	c.gone("v1", "ConfigMap", "default", "oci-tree-old")
+
+	// A namespace for all objects of the manifests: they leave the previous one.
+	c.cli("component", "set", "oci-tree", "--target-namespace", "oci-chart", "--yes", "--confirm", "prod")
+	c.field(c.exists("v1", "ConfigMap", "oci-chart", "oci-tree"), "v2", "data", "tag")
+	c.gone("v1", "ConfigMap", "default", "oci-tree")
 	c.cli("component", "disable", "oci-env", "--cluster", c.id, "--yes", "--confirm", "prod")
 	c.gone("v1", "ConfigMap", "default", "oci-env")
 }

@@ -101,7 +101,7 @@ func generatedComponent(random *rand.Rand, i int) object {
 	for n := range random.IntN(3) {
 		dependencies = append(dependencies, object{"id": fmt.Sprintf("dep--%d", n), "type": pick(random, "helm", "kustomize")})
 	}
-	return confirmed(random, object{
+	component := object{
 		"id": identifier(random, i), "enabled": random.IntN(8) > 0, "type": kind,
 		"component_path":      pick(random, "podinfo", "core/cert-manager/1.14.0", "a/b/", "/leading"),
 		"component_version":   pick(random, "latest", "1.2.3", "v1.2.3", "1.2", "1", "1.2.x", "~1.2", ">=1.0.0 <2.0.0", "*", "1.2.3+build.5", "1.2.3-rc.1", "stable"),
@@ -109,7 +109,11 @@ func generatedComponent(random *rand.Rand, i int) object {
 		"cluster_env_enabled": random.IntN(2) == 0, "depends_on": []string{}, "dependencies": append([]object{}, dependencies...),
 		"patches": patches, "values": values, "release_name": identifier(random, i), "target_namespace": pick(random, "apps", "podinfo"),
 		"secret_ref": pick(random, "", "pull"), "cluster": clusterBlock(random),
-	})
+	}
+	if kustomize && random.IntN(2) == 0 {
+		component["override_namespace"] = true
+	}
+	return confirmed(random, component)
 }
 
 func generatedNamespace(random *rand.Rand, i int) object {

@@ -135,6 +135,8 @@ func (of *input) component(found *sources, at string, path []string) {
 	case "/component_path", "/component_version", "/source/oci_tag", "/source/oci_digest", "/values_from", "/images":
 		of.entries(found, last)
 		found.add(of.Definition, last)
+	case "/override_namespace":
+		found.add(of.Definition, "target_namespace")
 	case "/dependencies":
 		found.add(of.Definition, "depends_on")
 	default:
