@@ -138,12 +138,12 @@ func addStateColumns(c *cli.Context, s *session, client conn.Client, tables func
 			return out, err
 		}
 		if len(out[0].Rows) == 0 {
-			out[0].Header = append(slices.Clone(out[0].Header), "STATE", "SEEN")
+			out[0].Header = append(slices.Clone(out[0].Header), "STATE", "SEEN", "DRIFTED")
 			return out, nil
 		}
 		known, err := conn.ReceiveAs[api.FleetStatus](client.GetStatus(c.Context, nil, statusFilter(c, out[0].Rows), conn.Query(url.Values{"limit": {strconv.Itoa(conn.MaxPage)}})))
 		if err != nil {
-			s.Note("STATE and SEEN are left out: %s", conn.ErrorText(err))
+			s.Note("STATE, SEEN and DRIFTED are left out: %s", conn.ErrorText(err))
 			return out, nil
 		}
 		of := map[string]api.ClusterSummary{}
@@ -151,10 +151,10 @@ func addStateColumns(c *cli.Context, s *session, client conn.Client, tables func
 			of[summary.ID] = summary
 		}
 		t := &out[0]
-		t.Header = append(slices.Clone(t.Header), "STATE", "SEEN")
+		t.Header = append(slices.Clone(t.Header), "STATE", "SEEN", "DRIFTED")
 		for i, row := range t.Rows {
 			summary := of[row[0]]
-			t.Rows[i] = append(slices.Clone(row), summary.State, render.TimeOr(summary.SeenAt, "-"))
+			t.Rows[i] = append(slices.Clone(row), summary.State, render.TimeOr(summary.SeenAt, "-"), render.TimeOr(summary.DriftedAt, "-"))
 		}
 		return out, nil
 	}

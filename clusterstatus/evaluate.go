@@ -102,7 +102,7 @@ type evaluation struct {
 }
 
 func (c *cluster) evaluate(q Query, sharedAt int64) Status {
-	e := evaluation{cluster: c, Query: q, status: Status{Agent: c.agent, Interval: c.interval, State: Confirmed}}
+	e := evaluation{cluster: c, Query: q, status: Status{Agent: c.agent, Interval: c.interval, State: Confirmed, Drifts: c.drifts(q.Now)}}
 	if c.seen > 0 {
 		e.status.LastSeen = time.UnixMilli(c.seen)
 	}
@@ -116,6 +116,9 @@ func (c *cluster) evaluate(q Query, sharedAt int64) Status {
 		for _, desired := range q.Desired {
 			e.addList(desired)
 		}
+	}
+	if q.IncludeInput != nil {
+		e.status.Drifts = slices.DeleteFunc(e.status.Drifts, func(d Drift) bool { return !q.IncludeInput(d.List, d.ID) })
 	}
 	if len(e.status.Failures) > 0 {
 		first := &e.status.Failures[0]

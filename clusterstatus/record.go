@@ -50,7 +50,7 @@ func (e *Event) First() time.Time {
 // severityError is the severity of failures in events of Flux.
 const severityError = "error"
 
-func (e *Event) isFailure() bool { return e.Severity == severityError }
+func (e *Event) isFailure() bool { return e.Severity == severityError && !e.isDrift() }
 
 func (e *Event) size() int { return len(e.Message) + len(e.Object) + len(e.Reason) + len(e.Revision) }
 

@@ -134,6 +134,7 @@ type Status struct {
 	// FailedList and FailedID name the input that Failure is about.
 	FailedList, FailedID string
 	Failures             []InputStatus // all inputs that failed
+	Drifts               []Drift       // the newest first
 	// The fields below are set with Query.Details.
 	Lists  []ListStatus
 	Inputs []InputStatus

@@ -76,6 +76,9 @@ func (t *Tracker) RecordEvent(id, list, input string, e Event, now time.Time) (o
 		e.At = earliest
 	}
 	e.Message, e.Reason, e.Object, e.Revision, e.Severity = cleanText(e.Message, MaxMessage), cleanText(e.Reason, 256), cleanText(e.Object, 512), cleanText(e.Revision, 256), cleanText(e.Severity, 16)
+	if list != "" && e.isDrift() {
+		list = driftPrefix + list
+	}
 	c, key := t.cluster(id), newInputKey(list, input)
 	c.mu.Lock()
 	ok = c.eventLimit.allow(now, eventBurst, eventEvery)

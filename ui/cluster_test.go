@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flux-resourceset/flux-resourceset/clusterstatus"
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
@@ -60,4 +61,19 @@ func TestCauseOnClusterPage(t *testing.T) {
 	page = env.get("/ui/clusters/cluster-0000").body
 	require.Contains(t, page, "none in the last 24 hours")
 	require.NotContains(t, page, `href="/ui/changes/20"`, "only the newest")
+}
+
+// TestDriftOnClusterPage: the row of an input has the last report of its drift.
+func TestDriftOnClusterPage(t *testing.T) {
+	t.Parallel()
+	env := setup(t, 60)
+	env.signIn(readToken)
+	env.confirmAll()
+	at := fleetCreatedAt().Add(time.Minute)
+	env.tracker.RecordEvent("cluster-0000", fleet.KindComponent.Endpoint(), "grafana", clusterstatus.Event{
+		Severity: "error", Reason: "DriftDetected", At: at, Message: "Cluster state of release <b>grafana</b> has drifted",
+	}, at)
+	page := env.get("/ui/clusters/cluster-0000").body
+	require.Contains(t, page, `<bdi>DriftDetected</bdi>`)
+	require.Contains(t, page, `: Cluster state of release &lt;b&gt;grafana&lt;/b&gt; has drifted`)
 }

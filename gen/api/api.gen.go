@@ -947,6 +947,16 @@ type ClusterSummary struct {
 	//
 	// Example: 2026-01-02T03:04:05.678901Z
 	TokenCreatedAt *time.Time `json:"token_created_at,omitempty"`
+
+	// Drifted How many inputs have drifted: helm-controller reported drift within a day, and has not corrected it; absent: none.
+	//
+	// Example: 1
+	Drifted int `json:"drifted,omitempty"`
+
+	// DriftedAt When the last of these reports was sent; absent: there is none.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
+	DriftedAt *time.Time `json:"drifted_at,omitempty"`
 }
 
 // ClusterUpdate A cluster: its assignments, overrides and patches: fields to replace. Read-only fields are ignored, so that a document can be sent back.
@@ -2488,6 +2498,9 @@ type InputStatus struct {
 	//
 	// Example: delivery
 	ConfirmedBy string `json:"confirmed_by,omitempty"`
+
+	// Drift The last report of drift within a day: `DriftDetected`, `DriftCorrectionFailed`, or `DriftCorrected` when Flux has corrected it; absent if there is none.
+	Drift *Failure `json:"drift,omitempty"`
 }
 
 // IssuedToken A token with its secret, which is shown this once.
@@ -6494,6 +6507,9 @@ type Cursor = string
 // Deleted defines model for Deleted.
 type Deleted = bool
 
+// Drifted defines model for Drifted.
+type Drifted = bool
+
 // DryRun defines model for DryRun.
 type DryRun = bool
 
@@ -6915,6 +6931,9 @@ type ListClustersParams struct {
 
 	// Pinned true: only pinned clusters.
 	Pinned *Pinned `form:"pinned,omitempty" json:"pinned,omitempty"`
+
+	// Drifted true: only clusters on which objects of a Helm release differ from what Flux installed: helm-controller reported drift within a day, and has not corrected it.
+	Drifted *Drifted `form:"drifted,omitempty" json:"drifted,omitempty"`
 
 	// View `effective`: the settings of each cluster from its layers and its document, with `layers`.
 	View *ClustersView `form:"view,omitempty" json:"view,omitempty"`
@@ -8883,6 +8902,9 @@ type GetStatusParams struct {
 
 	// State Only clusters in one of these states, separated by commas; `superseded` is for `changed_in`.
 	State *string `form:"state,omitempty" json:"state,omitempty"`
+
+	// Drifted true: only clusters on which objects of a Helm release differ from what Flux installed: helm-controller reported drift within a day, and has not corrected it.
+	Drifted *Drifted `form:"drifted,omitempty" json:"drifted,omitempty"`
 
 	// SharedToken true: only clusters whose Flux polled with a token that is not their own within an hour; false: only others. Like `state`, it leaves clusters out that are counted all the same.
 	SharedToken *bool `form:"shared_token,omitempty" json:"shared_token,omitempty"`

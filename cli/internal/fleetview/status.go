@@ -130,7 +130,7 @@ var (
 	Inputs = render.View{
 		Header: []string{"ID", "LIST", "STATE", "SINCE", "MESSAGE", "VERSION", "TAG", "RECEIPT"}, Narrow: 5,
 		Row: render.RowOf(func(in api.InputStatus) []string {
-			return []string{in.ID, in.List, stateOf(in), render.TimeOr(in.Since, "-"), FailureText(in.Failure), in.ComponentVersion, in.OCITag, in.Receipt}
+			return []string{in.ID, in.List, stateOf(in), render.TimeOr(in.Since, "-"), FailureText(cmp.Or(in.Failure, in.Drift)), in.ComponentVersion, in.OCITag, in.Receipt}
 		}),
 	}
 	// Versions is the table of the desired versions of a component.
