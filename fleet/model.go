@@ -1,9 +1,11 @@
 package fleet
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"iter"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,6 +34,17 @@ type Rules struct {
 	Protected []string
 	// SecondPerson requires that the actor that approves a stage has neither created the rollout nor last changed its stages.
 	SecondPerson bool
+}
+
+// CompareEnvironments orders names of environments for people: in promotion order, then the others by name.
+func (r Rules) CompareEnvironments(a, b string) int {
+	rank := func(name string) int {
+		if i := slices.Index(r.Environments, name); i >= 0 {
+			return i
+		}
+		return len(r.Environments)
+	}
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
 }
 
 // State is every document of the fleet at one revision. It never changes, so any number of readers may use it.

@@ -70,7 +70,7 @@ func (s *Server) GetComponentMatrix(c echo.Context, p api.GetComponentMatrixPara
 	}
 	rows := response.Page(c, st.All(fleet.KindComponent), p.Limit, p.Offset)
 	out := api.ComponentMatrix{Complete: s.tracker.Stats().Complete, Total: len(docs), Columns: []api.MatrixColumn{}, Rows: []api.MatrixRow{}, LabelKeys: labelKeys(docs)}
-	columnOf := matrixColumns(&out, docs, p.By)
+	columnOf := matrixColumns(&out, docs, p.By, s.cfg.Replica.Rules())
 	cells, err := s.matrixCells(c, st, docs, rows, columnOf, len(out.Columns))
 	if err != nil {
 		return err
@@ -116,8 +116,8 @@ func columnOfCluster(c *api.Cluster, by *string) columnKey {
 	return columnKey{value, !ok}
 }
 
-// matrixColumns sets the columns of a matrix, and returns the column of each cluster by its index; -1: none.
-func matrixColumns(out *api.ComponentMatrix, docs []*fleet.Document, by *string) []int {
+// matrixColumns sets the columns of a matrix, environments in promotion order and labels sorted, and returns the column of each cluster by its index; -1: none.
+func matrixColumns(out *api.ComponentMatrix, docs []*fleet.Document, by *string, rules fleet.Rules) []int {
 	clusters := map[columnKey]int{}
 	for _, doc := range docs {
 		clusters[columnOfCluster(doc.Cluster(), by)]++
@@ -130,6 +130,9 @@ func matrixColumns(out *api.ComponentMatrix, docs []*fleet.Document, by *string)
 	slices.SortFunc(keys, func(a, b columnKey) int {
 		if a.missing != b.missing {
 			return cmp.Compare(b.value, a.value) // the missing value is empty, and is last
+		}
+		if by != nil && *by == "environment" {
+			return rules.CompareEnvironments(a.value, b.value)
 		}
 		return cmp.Compare(a.value, b.value)
 	})

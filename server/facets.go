@@ -32,8 +32,8 @@ func overrides(st *fleet.State, cluster *fleet.Document, what api.GetStatusParam
 	return false
 }
 
-// facetsOf counts clusters by environment, label, layer, component, overrides, and if component is not empty by its version.
-func facetsOf(st *fleet.State, clusters []evaluatedCluster, component string) []api.StatusFacet {
+// facetsOf counts clusters by environment (in promotion order), label, layer, component, overrides, and if component is not empty by its version.
+func facetsOf(st *fleet.State, clusters []evaluatedCluster, component string, rules fleet.Rules) []api.StatusFacet {
 	counts, components := map[facetKey]int{}, map[string]int{}
 	for i := range clusters {
 		doc := clusters[i].doc
@@ -79,6 +79,9 @@ func facetsOf(st *fleet.State, clusters []evaluatedCluster, component string) []
 			continue
 		}
 		f.Values = append(f.Values, api.FacetValue{Value: key.value, OCITag: key.tag, Clusters: counts[key]})
+	}
+	if f := facets[facetKey{name: "environment"}]; f != nil {
+		slices.SortFunc(f.Values, func(a, b api.FacetValue) int { return rules.CompareEnvironments(a.Value, b.Value) })
 	}
 	return orderFacets(facets, clustersOf)
 }

@@ -91,3 +91,22 @@ func TestStatusOfInput(t *testing.T) {
 	w.get("/status?input=podinfo").problem(400, "validation_error")
 	w.get("/status?list=namespaces&input=podinfo&component=podinfo").problem(400, "validation_error")
 }
+
+// TestEnvironmentsInPromotionOrder: qa comes after dev and before prod wherever environments are listed, whatever their names
+// and numbers.
+func TestEnvironmentsInPromotionOrder(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for i, environment := range []string{"prod", "uat", "prod", "qa", "uat", "prod"} {
+		w.post("/clusters", fmt.Sprintf(`{"id":"c-%d","cluster_dns":"c-%d.example.com","environment":%q}`, i, i, environment)).want(201)
+	}
+	environments := func(list any) (out []any) {
+		for _, v := range list.([]any) {
+			out = append(out, at(v, "value"))
+		}
+		return out
+	}
+	want := []any{"dev", "qa", "uat", "prod"}
+	require.Equal(t, want, environments(at(w.get("/status/components?by=environment").want(200).json(), "columns")))
+	require.Equal(t, want, environments(at(w.get("/status?facets=true").want(200).json(), "facets", 0, "values")))
+}

@@ -186,7 +186,7 @@ func (s *Server) GetStatus(c echo.Context, p api.GetStatusParams) error {
 	}
 	out.Clusters, out.Limits = []api.ClusterSummary{}, st.Limits(s.cfg.Now())
 	if value(p.Facets) {
-		out.Facets = new(facetsOf(st, found, value(p.Component)))
+		out.Facets = new(facetsOf(st, found, value(p.Component), s.cfg.Replica.Rules()))
 	}
 	if p.Group != nil {
 		views := []api.FailureCause{}

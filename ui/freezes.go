@@ -3,7 +3,6 @@ package ui
 import (
 	"errors"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/client"
@@ -126,7 +125,7 @@ func stopForm(req *pageRequest) (changeForm, error) {
 	return form, nil
 }
 
-// environmentsOf returns the environments of clusters, sorted.
+// environmentsOf returns the environments of clusters, in promotion order.
 func environmentsOf(status api.FleetStatus) (out []string) {
 	if status.Facets == nil {
 		return nil
@@ -139,7 +138,6 @@ func environmentsOf(status api.FleetStatus) (out []string) {
 			out = append(out, v.Value)
 		}
 	}
-	slices.Sort(out)
 	return out
 }
 

@@ -1686,7 +1686,7 @@ type ClientInterface interface {
 	// GetComponentMatrix Status of all platform components, by environment or label
 	//
 	// For each component and each value of `by` the desired versions and how many clusters have confirmed them. The values are the
-	// environments, or those of a label; the 40 values with the most clusters are listed. Components are sorted by id; `limit` and
+	// environments, in the order of the setting ENVIRONMENTS, or those of a label; the 40 values with the most clusters are listed. Components are sorted by id; `limit` and
 	// `offset` page through them. A cluster counts once in each state that it has with regard to this component.
 	//
 	// Corresponds with GET /status/components (the `GetComponentMatrix` operationId).
@@ -5278,7 +5278,7 @@ func (c *Client) GetStatus(ctx context.Context, params *GetStatusParams, reqEdit
 // GetComponentMatrix Status of all platform components, by environment or label
 //
 // For each component and each value of `by` the desired versions and how many clusters have confirmed them. The values are the
-// environments, or those of a label; the 40 values with the most clusters are listed. Components are sorted by id; `limit` and
+// environments, in the order of the setting ENVIRONMENTS, or those of a label; the 40 values with the most clusters are listed. Components are sorted by id; `limit` and
 // `offset` page through them. A cluster counts once in each state that it has with regard to this component.
 //
 // Corresponds with GET /status/components (the `GetComponentMatrix` operationId).
@@ -23622,7 +23622,7 @@ type ClientWithResponsesInterface interface {
 	// GetComponentMatrixWithResponse Status of all platform components, by environment or label
 	//
 	// For each component and each value of `by` the desired versions and how many clusters have confirmed them. The values are the
-	// environments, or those of a label; the 40 values with the most clusters are listed. Components are sorted by id; `limit` and
+	// environments, in the order of the setting ENVIRONMENTS, or those of a label; the 40 values with the most clusters are listed. Components are sorted by id; `limit` and
 	// `offset` page through them. A cluster counts once in each state that it has with regard to this component.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -31397,7 +31397,7 @@ func (c *ClientWithResponses) GetStatusWithResponse(ctx context.Context, params 
 // GetComponentMatrixWithResponse Status of all platform components, by environment or label
 //
 // For each component and each value of `by` the desired versions and how many clusters have confirmed them. The values are the
-// environments, or those of a label; the 40 values with the most clusters are listed. Components are sorted by id; `limit` and
+// environments, in the order of the setting ENVIRONMENTS, or those of a label; the 40 values with the most clusters are listed. Components are sorted by id; `limit` and
 // `offset` page through them. A cluster counts once in each state that it has with regard to this component.
 //
 // Returns a wrapper object for the known response body format(s).
