@@ -152,6 +152,10 @@ fuzz: ## run every fuzz target for FUZZTIME (30s each)
 fuzz-api: ## hold the real server against its contract with Schemathesis, in both modes (needs Python)
 	@scripts/fuzz-api
 
+.PHONY: clients
+clients: ## generate clients with five public generators and run one story with each (needs Python, Node.js and Java; minutes)
+	@scripts/clients
+
 .PHONY: e2e
 e2e: ## run the end-to-end suite: a real Flux Operator on a real Kubernetes API server; on SQLite, then Postgres
 	@scripts/e2e-tools >/dev/null

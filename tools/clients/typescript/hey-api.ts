@@ -1,0 +1,148 @@
+// The story with @hey-api/openapi-ts and its client for fetch.
+import assert from "node:assert/strict";
+import { client } from "./hey/client.gen";
+import * as api from "./hey/sdk.gen";
+import type { Operation } from "./hey/types.gen";
+
+const [base, token] = process.argv.slice(2) as [string, string];
+client.setConfig({ baseUrl: base, auth: token });
+const id = "story-01";
+
+async function step(name: string, run: () => Promise<void>) {
+  await run();
+  console.log(`step ${name} ok`);
+}
+
+let etag = "", pollTag = "", hash = "", before = 0;
+const operations: Operation[] = [
+  { op: "patch", kind: "cluster", id, patch: { patches: { podinfo: { "ui.color": null, replicaCount: "3" } } } },
+];
+
+async function main() {
+  await step("whoami", async () => {
+    const { data } = await api.whoAmI();
+    assert.equal(data?.role, "admin");
+  });
+  await step("list", async () => {
+    const { data, response } = await api.listClusters({ query: { environment: "dev", limit: 100, offset: 0 } });
+    assert.deepEqual(data?.map((cluster) => cluster.id), ["demo-cluster-01"]);
+    assert.equal(response.headers.get("X-Total-Count"), "1");
+  });
+  await step("create", async () => {
+    const { data, response } = await api.createCluster({
+      body: {
+        id, cluster_name: "story", cluster_dns: "story-01.example.com", environment: "dev", labels: { team: "web", tier: "one" },
+        platform_components: [{ id: "podinfo" }], patches: { podinfo: { "ui.color": "red" } },
+      },
+    });
+    assert.equal(response.status, 201);
+    assert.equal(data?.platform_components[0]?.enabled, true);
+  });
+  await step("create-again", async () => {
+    const { error, response } = await api.createCluster({ body: { id, cluster_dns: "story-01.example.com", environment: "dev" } });
+    assert.equal(response.status, 409);
+    assert.equal(error?.error, "conflict");
+  });
+  await step("invalid", async () => {
+    const { error, response } = await api.createCluster({ body: { id: "story-02", cluster_dns: "story-02.example.com", environment: "mars" } });
+    assert.equal(response.status, 400);
+    assert.equal(error?.errors?.[0]?.pointer, "/environment");
+  });
+  await step("get", async () => {
+    const { data, response } = await api.getCluster({ path: { id } });
+    etag = response.headers.get("ETag") ?? "";
+    before = data?.revision ?? 0;
+    assert.ok(etag && before);
+  });
+  await step("not-modified", async () => {
+    const { response } = await api.getCluster({ path: { id }, headers: { "If-None-Match": etag } });
+    assert.equal(response.status, 304);
+  });
+  await step("not-found", async () => {
+    const { error, response } = await api.getCluster({ path: { id: "story-99" } });
+    assert.equal(response.status, 404);
+    assert.equal(error?.error, "not_found");
+  });
+  await step("patch", async () => {
+    const { data } = await api.patchCluster({
+      path: { id }, headers: { "If-Match": etag }, body: { cluster_name: "renamed" },
+    });
+    assert.equal(data?.cluster_name, "renamed");
+  });
+  await step("stale", async () => {
+    const { error, response } = await api.patchCluster({
+      path: { id }, headers: { "If-Match": etag }, body: { cluster_name: "again" },
+    });
+    assert.equal(response.status, 412);
+    assert.equal(error?.error, "stale");
+  });
+  await step("null", async () => {
+    const { data } = await api.patchCluster({ path: { id }, body: { labels: { tier: null } } });
+    assert.deepEqual(data?.labels, { team: "web" });
+  });
+  await step("override", async () => {
+    const { data } = await api.assignPlatformComponent({
+      path: { id, component_id: "podinfo" }, body: { oci_tag: "6.0.0" },
+    });
+    assert.equal(data?.platform_components[0]?.oci_tag, "6.0.0");
+  });
+  await step("null-override", async () => {
+    const { data } = await api.assignPlatformComponent({
+      path: { id, component_id: "podinfo" }, body: { oci_tag: null },
+    });
+    assert.equal(data?.platform_components[0]?.oci_tag, undefined);
+  });
+  const poll = { path: { cluster_dns: "story-01.example.com" } };
+  await step("poll", async () => {
+    const { data, response } = await api.pollPlatformComponents({ ...poll });
+    assert.equal(data?.inputs[0]?.patches?.["ui.color"], "red");
+    pollTag = response.headers.get("ETag") ?? "";
+  });
+  await step("poll-unchanged", async () => {
+    const { response } = await api.pollPlatformComponents({
+      ...poll, headers: { "If-None-Match": pollTag },
+    });
+    assert.equal(response.status, 304);
+  });
+  await step("plan", async () => {
+    const { data } = await api.plan({ body: { operations } });
+    assert.equal(data?.totals.changed, 1);
+    hash = data?.plan_hash ?? "";
+  });
+  await step("batch", async () => {
+    const { data } = await api.applyBatch({ body: { operations, plan_hash: hash, reason: "story" } });
+    assert.equal(data?.changes.length, 1);
+    const { data: cluster } = await api.getCluster({ path: { id } });
+    assert.deepEqual(cluster?.patches, { podinfo: { replicaCount: "3" } });
+  });
+  await step("changed-plan", async () => {
+    const { response } = await api.applyBatch({ body: { operations, plan_hash: hash } });
+    assert.equal(response.status, 412);
+  });
+  const stages = [{ name: "dev", selector: "environment=dev" }];
+  await step("not-stageable", async () => {
+    const { error, response } = await api.createRollout({
+      body: { id: "story", stages, operations: [{ op: "create", kind: "namespace", document: { id: "story" } }] },
+    });
+    assert.equal(response.status, 422);
+    assert.equal(error?.error, "not_stageable");
+  });
+  await step("rollout", async () => {
+    const { data } = await api.createRollout({
+      body: { id: "story", stages, operations: [{ op: "patch", kind: "platform_component", id: "podinfo", patch: { component_version: "6.9.0" } }] },
+    });
+    assert.equal(data?.state, "proposed");
+  });
+  await step("rollout-start", async () => {
+    const { data } = await api.changeRollout({ path: { id: "story", action: "start" } });
+    assert.equal(data?.stages[0]?.state, "started");
+  });
+  await step("watch", async () => {
+    // With the defaults of the spec, which some generators send.
+    const { data } = await api.listRevisions({ query: { after: String(before), wait: "1s", limit: 100 } });
+    assert.ok(Array.isArray(data)); // openapi-fetch cannot know that it is no event stream
+    assert.equal(data[0]?.revision, before + 1);
+  });
+}
+
+main();
