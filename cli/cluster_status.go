@@ -43,7 +43,7 @@ func (s clusterCommands) statusCommand() *cli.Command {
 			&cli.StringFlag{Name: "cause", Usage: "only clusters that fail for the cause with this `ID`; list the causes with --group cause and the same filters"},
 			&cli.StringFlag{Name: "overrides", Usage: "only clusters whose own document overrides `FIELD`: version, a version other than that of their layers or the catalog, or patches"},
 			&cli.BoolFlag{Name: "shared-token", Usage: "only clusters that polled with a token that is not their own within an hour"},
-			&cli.BoolFlag{Name: "drifted", Usage: "only clusters on which objects of a Helm release differ from what Flux installed, by reports of the last day"},
+			&cli.BoolFlag{Name: "drifted", Usage: "only clusters on which objects of a Helm release differ from what Flux installed, according to events of the last day"},
 		},
 		Action: func(c *cli.Context) error {
 			var names []string

@@ -47,7 +47,7 @@ func (s clusterCommands) labelCommand() *cli.Command {
 		Action: func(c *cli.Context) error {
 			operands := c.Args().Slice()
 			on := change.Targets{}
-			if change.Selects(c) {
+			if change.HasTargetFlags(c) {
 				var err error
 				if on, err = change.TargetsOf(c); err != nil {
 					return err
@@ -82,7 +82,7 @@ func (s clusterCommands) reconcileCommand() *cli.Command {
 			args.ExampleText("cluster reconcile demo-cluster-01", "cluster reconcile --selector environment=dev"),
 		Flags: slices.Concat(change.TargetFlags(), change.WriteFlags(), []cli.Flag{change.YesFlag()}, change.PlannedFlags()),
 		Action: func(c *cli.Context) error {
-			on, err := change.NamedOrSelected(c)
+			on, err := change.ClustersOf(c)
 			if err != nil {
 				return err
 			}
@@ -125,33 +125,33 @@ func (s clusterCommands) protectCommand() *cli.Command {
 func (s clusterCommands) deleteClusterCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "delete",
-		Usage:     "Delete clusters: Flux on them removes everything that came from here",
+		Usage:     "Delete clusters: Flux on them uninstalls everything of this service",
 		ArgsUsage: "[NAME]",
-		Description: "Without --cluster, --selector or --all the argument names the cluster. Several are deleted in one change.\n\n" +
+		Description: "Without --cluster, --selector or --all the argument names the cluster. Several clusters are deleted in one change.\n\n" +
 			args.ExampleText("cluster delete demo-cluster-01 --plan", "cluster delete --selector region=eu --plan"),
 		Flags: slices.Concat(change.ClusterFlags(), []cli.Flag{
 			&cli.StringFlag{Name: "mode", Value: "uninstall", Usage: "`MODE`: uninstall makes Flux remove everything; orphan forgets the cluster, and Flux keeps its objects"},
 			change.YesFlag(),
 		}, change.WriteFlags(), change.PlannedFlags()),
 		Action: func(c *cli.Context) error {
-			on, err := change.NamedOrSelected(c)
+			on, err := change.ClustersOf(c)
 			if err != nil {
 				return err
 			}
-			what, its := on.String(), "their"
+			description, its := on.String(), "their"
 			if id, single := on.Single(); single {
-				what, its = fmt.Sprintf("the cluster %q", id), "its"
+				description, its = fmt.Sprintf("the cluster %q", id), "its"
 			}
 			mode := c.String("mode")
 			switch mode {
 			case "uninstall":
-				what = fmt.Sprintf("delete %s; Flux removes all %s objects of this service", what, its)
+				description = fmt.Sprintf("delete %s; Flux removes all %s objects of this service", description, its)
 			case "orphan":
-				what = fmt.Sprintf("forget %s; Flux keeps %s objects", what, its)
+				description = fmt.Sprintf("forget %s; Flux keeps %s objects", description, its)
 			default:
 				return args.Errorf("--mode is uninstall or orphan, not %q", mode)
 			}
-			return s.OnEach(c, on, change.Change{Description: what}, func(id string) change.Operation {
+			return s.PerformOnEach(c, on, change.Change{Description: description}, func(id string) change.Operation {
 				return kinds.Clusters.Operation("delete", id, map[string]any{"mode": mode})
 			})
 		},

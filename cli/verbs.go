@@ -184,7 +184,7 @@ func (v kindCommands) setCommand() *cli.Command {
 			switch {
 			case c.IsSet("patch"):
 				return v.setPatch(c)
-			case change.Selects(c):
+			case change.HasTargetFlags(c):
 				return v.setFieldsOfClusters(c)
 			}
 			return v.setFields(c)
@@ -192,7 +192,7 @@ func (v kindCommands) setCommand() *cli.Command {
 	}
 	if v.API == kinds.Clusters.API {
 		cmd.Usage, cmd.ArgsUsage = "Change the given fields of clusters that exist; the others stay", "[NAME]"
-		cmd.Description = "Without --cluster, --selector or --all the argument names the cluster. Several are changed in one change.\n\n" +
+		cmd.Description = "Without --cluster, --selector or --all the argument names the cluster. Several clusters are changed in one change.\n\n" +
 			args.ExampleText("cluster set demo-cluster-01 --environment qa", "cluster set --selector region=eu --vm-image ubuntu-24.04 --plan")
 		cmd.Flags = slices.Concat(change.ClusterFlags(), cmd.Flags)
 	}
@@ -213,7 +213,7 @@ func (v kindCommands) setFields(c *cli.Context) error {
 
 // setFieldsOfClusters changes the fields of several clusters.
 func (v kindCommands) setFieldsOfClusters(c *cli.Context) error {
-	on, err := change.NamedOrSelected(c)
+	on, err := change.ClustersOf(c)
 	if err != nil {
 		return err
 	}
@@ -226,12 +226,12 @@ func (v kindCommands) setFieldsOfClusters(c *cli.Context) error {
 	case len(body) == 0:
 		return args.Errorf("nothing to change: set at least one field")
 	}
-	return v.OnEach(c, on, change.Change{}, func(id string) change.Operation { return v.ChangeOperation("update", id, body) })
+	return v.PerformOnEach(c, on, change.Change{}, func(id string) change.Operation { return v.ChangeOperation("update", id, body) })
 }
 
 // setPatch merges the patch of a flag into a document, or into several clusters.
 func (v kindCommands) setPatch(c *cli.Context) error {
-	if !change.Selects(c) {
+	if !change.HasTargetFlags(c) {
 		if _, err := args.Operands(c, "NAME"); err != nil {
 			return err
 		}
@@ -251,14 +251,14 @@ func (v kindCommands) setPatch(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if !change.Selects(c) {
+	if !change.HasTargetFlags(c) {
 		return v.mergePatch(c, c.Args().First(), body)
 	}
-	on, err := change.NamedOrSelected(c)
+	on, err := change.ClustersOf(c)
 	if err != nil {
 		return err
 	}
-	return v.OnEach(c, on, change.Change{}, func(id string) change.Operation {
+	return v.PerformOnEach(c, on, change.Change{}, func(id string) change.Operation {
 		return v.Operation("patch", id, map[string]any{"patch": body})
 	})
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // Reasons of the events in which helm-controller reports that the objects of a release differ from what it installed, and what it did
-// about it. Such an event is no failure to apply an input.
+// about it. Flux applied the input all the same, so such an event is no failure.
 const (
 	reasonDriftDetected         = "DriftDetected"
 	reasonDriftCorrected        = "DriftCorrected"
@@ -19,8 +19,8 @@ const (
 // none when somebody else corrects the objects.
 const driftLifetime = 24 * time.Hour
 
-// driftPrefix is the prefix of the list in the key of a report of drift, which is kept beside the last other event of the input. Names
-// of lists have no colon.
+// driftPrefix precedes the list in the key of a report of drift, so that it does not replace the last other event of the input. Names of
+// lists have no colon.
 const driftPrefix = "drift:"
 
 // Drift is the last report of drift of an input.
@@ -44,7 +44,8 @@ func (t *Tracker) Drifts(q Query) []Drift {
 	return c.drifts(q.Now)
 }
 
-// drifts returns the reports that are not too old, and not of an input in whose place another one was applied since.
+// drifts returns the reports of drift that count: those not older than driftLifetime, unless a later receipt names other content of the
+// input.
 func (c *cluster) drifts(now time.Time) []Drift {
 	var out []Drift
 	for key, e := range c.events {

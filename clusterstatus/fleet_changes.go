@@ -48,11 +48,11 @@ type FleetChange struct {
 
 	baseline           map[clusterDigest]struct{}
 	failing, recovered []string
-	began              []beginning
+	began              []newFailure
 }
 
-// beginning is the first failure of a cluster that began to fail.
-type beginning struct {
+// newFailure is the first failure of a cluster that began to fail.
+type newFailure struct {
 	cluster string
 	cause   FailingCause // without numbers
 }
@@ -128,7 +128,7 @@ func (t *Tracker) FleetChange(q FleetChangeQuery) (change FleetChange, ok bool) 
 		failure, is := t.failure(doc, q.Now, was)
 		switch {
 		case is && !was:
-			change.began = append(change.began, beginningOf(doc, failure, q.Cause))
+			change.began = append(change.began, newFailureOf(doc, failure, q.Cause))
 		case was && !is:
 			change.recovered = append(change.recovered, doc.ID)
 		}
@@ -137,7 +137,7 @@ func (t *Tracker) FleetChange(q FleetChangeQuery) (change FleetChange, ok bool) 
 			change.failing = append(change.failing, doc.ID)
 		}
 	}
-	change, changed := change.Of(func(string) bool { return true })
+	change, changed := change.Filter(func(string) bool { return true })
 	if f.announced == nil || !changed {
 		if f.announced == nil || gone > 0 { // deleted clusters are no news
 			f.set(change.baseline, q.Now)
@@ -148,8 +148,9 @@ func (t *Tracker) FleetChange(q FleetChangeQuery) (change FleetChange, ok bool) 
 	return change, true
 }
 
-// Of returns the part of a change that is about some clusters, with the ID of the whole; not ok if none of them changed.
-func (c FleetChange) Of(selects func(cluster string) bool) (part FleetChange, ok bool) {
+// Filter returns the change of the clusters that a function selects, with the ID of the whole change. ok is false if none of them began
+// to fail or recovered.
+func (c FleetChange) Filter(selects func(cluster string) bool) (part FleetChange, ok bool) {
 	part = c
 	part.Failing, part.Began, part.Recovered, part.BeganClusters, part.RecoveredClusters = 0, 0, 0, nil, nil
 	for _, id := range c.failing {
@@ -207,15 +208,15 @@ func appendFirst(ids []string, id string) []string {
 	return ids
 }
 
-func beginningOf(doc *fleet.Document, failure inputFailure, causeOf func(*fleet.Document, string, *Event) string) beginning {
+func newFailureOf(doc *fleet.Document, failure inputFailure, causeOf func(*fleet.Document, string, *Event) string) newFailure {
 	cause := FailingCause{List: failure.key.list.Value(), Input: failure.key.id.Value(), Cluster: doc.ID}
 	if failure.event != nil {
 		cause.Cause, cause.Example = causeOf(doc, cause.Input, failure.event), *failure.event
 	}
-	return beginning{doc.ID, cause}
+	return newFailure{doc.ID, cause}
 }
 
-func addCause(causes map[FailingCause]*FailingCause, of beginning) {
+func addCause(causes map[FailingCause]*FailingCause, of newFailure) {
 	key := FailingCause{List: of.cause.List, Input: of.cause.Input, Cause: of.cause.Cause}
 	if causes[key] == nil {
 		cause := of.cause

@@ -16,8 +16,8 @@ import (
 const typeDefaultField = "type_default"
 
 // namespaceSetField is a field of a stored kustomize component whose target_namespace a request has set. Without it, the stored
-// target_namespace is a default or of a version that rendered none: it has no effect, and the API shows none. Rendering it would move
-// the objects of running components on an upgrade.
+// target_namespace is a default, or an earlier version stored it without rendering it. It then has no effect, and the API shows none:
+// rendering it would move the objects of running components on an upgrade.
 const namespaceSetField = "target_namespace_set"
 
 // incarnationField is a field of a cluster's document: the number of clusters of its DNS name that were deleted, with

@@ -36,7 +36,7 @@ type Rules struct {
 	SecondPerson bool
 }
 
-// CompareEnvironments orders names of environments for people: in promotion order, then the others by name.
+// CompareEnvironments compares names of environments: those of Environments are first, in promotion order; the others follow by name.
 func (r Rules) CompareEnvironments(a, b string) int {
 	rank := func(name string) int {
 		if i := slices.Index(r.Environments, name); i >= 0 {

@@ -41,8 +41,8 @@ func defaultGate() api.RolloutGate {
 	return api.RolloutGate{Soak: "30m", Confirmed: "100%", MaxFailures: new(int)}
 }
 
-// effectiveGate returns the gate of a stage: field by field that of the stage, of the rollout, or the default. A
-// deadline that nobody gives is deadlineAfterSoak after the soak.
+// effectiveGate returns the gate of a stage: field by field that of the stage, of the rollout, or the default. The
+// default deadline is deadlineAfterSoak after the soak.
 func (r *RolloutSettings) effectiveGate(s *RolloutStage) api.RolloutGate {
 	out := defaultGate()
 	for _, g := range []*api.RolloutGate{r.Gate, s.Gate} {

@@ -38,7 +38,7 @@ var clusterSelections = map[Kind]func(d *Document, at time.Time) []clusterSelect
 		}
 		return nil
 	},
-	KindWebhook: func(d *Document, _ time.Time) []clusterSelection { // whose events could be kept from it
+	KindWebhook: func(d *Document, _ time.Time) []clusterSelection { // a change of labels could withhold events from its receiver
 		if w := d.Webhook(); w.Selector != "" {
 			return []clusterSelection{{d, &w.selector, w.SelectsCluster}}
 		}

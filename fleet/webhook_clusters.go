@@ -7,9 +7,9 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// EventClusters returns the clusters that a revision is about, as "", and those that its other events are about, by their names: see
-// [DocumentEvent]. A revision is about the clusters whose documents it changes, as they were and as they are, those whose inputs it
-// changes, and those of the rollouts and freezes that it changes. Arguments and errors are those of [State.InputsChangedBy].
+// EventClusters returns the clusters that each event of a revision is about, by [DocumentEvent.Name]; "" is the event of the revision
+// itself. That one is about the clusters whose documents the revision changes, before and after it, those whose inputs it changes, and
+// those of the rollouts and freezes that it changes. Arguments and errors are those of [State.InputsChangedBy].
 func (s *State) EventClusters(ctx context.Context, changes []Change, later Documents) (map[string][]*api.Cluster, error) {
 	at, err := s.WithDocuments(later)
 	if err != nil {
@@ -54,8 +54,8 @@ func (s *State) EventClusters(ctx context.Context, changes []Change, later Docum
 	return about, nil
 }
 
-// rolloutClusters returns a function that reports whether a rollout changes inputs of a cluster, in a stage if that is not empty. A
-// rollout that ends changes none, so the version before counts.
+// rolloutClusters returns a function that reports whether a rollout changes inputs of a cluster; with a stage, only of a cluster of that
+// stage. A rollout that is not open changes no inputs, so its version before the change counts.
 func (s *State) rolloutClusters(ctx context.Context, ch Change) (func(c *api.Cluster, stage string) bool, error) {
 	var r rollout
 	body := ch.After

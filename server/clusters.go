@@ -35,7 +35,7 @@ func (s *Server) ListClusters(c echo.Context, p api.ListClustersParams) error {
 	}
 	if value(p.Drifted) {
 		docs = slices.DeleteFunc(docs, func(d *fleet.Document) bool {
-			return len(uncorrected(st, d, s.tracker.Drifts(s.statusQuery(st, d, nil)))) == 0
+			return len(uncorrectedDrifts(st, d, s.tracker.Drifts(s.statusQuery(st, d, nil)))) == 0
 		})
 	}
 	running, err := runningOnly(st, p.Component, p.ComponentVersion, p.OCITag)

@@ -99,7 +99,7 @@ type Config struct {
 	// OthersServe: other processes may answer polls with a newer fleet. /ready is then 503 while this one serves a fleet from
 	// disk that is older than MAX_STALENESS.
 	OthersServe bool
-	// Stopping is closed when the process is about to stop; /ready is then 503. nil: never.
+	// Stopping is closed when the process begins to stop; /ready is then 503. nil: never.
 	Stopping <-chan struct{}
 	// BasePath is the path below which clients reach the service, such as /fleet, for the OpenAPI document; empty: the root.
 	// [WithBasePath] removes it from requests.

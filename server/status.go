@@ -111,8 +111,8 @@ func (s *Server) GetClusterStatus(c echo.Context, id string, _ api.GetClusterSta
 	return response.WriteJSON(c, http.StatusOK, out)
 }
 
-// uncorrected returns the reports of drift of the inputs of a cluster that Flux has not corrected.
-func uncorrected(st *fleet.State, doc *fleet.Document, drifts []clusterstatus.Drift) (out []clusterstatus.Drift) {
+// uncorrectedDrifts returns the reports of drift of the inputs of a cluster that Flux has not corrected.
+func uncorrectedDrifts(st *fleet.State, doc *fleet.Document, drifts []clusterstatus.Drift) (out []clusterstatus.Drift) {
 	for _, d := range drifts {
 		if !d.Corrected() && st.ShowsList(d.List) && st.HasInput(doc, d.List, d.ID) {
 			out = append(out, d)
@@ -207,7 +207,7 @@ func (s *Server) GetStatus(c echo.Context, p api.GetStatusParams) error {
 		ages := s.clusterTokens(st, func(cluster string) bool { return cluster != "" })
 		for _, one := range response.Page(c, found, p.Limit, p.Offset) {
 			summary := summaryOf(one.doc, one.status)
-			if drifts := uncorrected(st, one.doc, one.status.Drifts); len(drifts) > 0 {
+			if drifts := uncorrectedDrifts(st, one.doc, one.status.Drifts); len(drifts) > 0 {
 				summary.Drifted, summary.DriftedAt = len(drifts), timePointer(drifts[0].At)
 			}
 			summary.TokenCreatedAt = timePointer(ages[one.doc.ID])
@@ -280,7 +280,7 @@ func (s *Server) evaluateClusters(c echo.Context, st *fleet.State, p api.GetStat
 		if shared {
 			out.SharedTokens++
 		}
-		if p.SharedToken != nil && *p.SharedToken != shared || value(p.Drifted) && len(uncorrected(st, doc, status.Drifts)) == 0 {
+		if p.SharedToken != nil && *p.SharedToken != shared || value(p.Drifted) && len(uncorrectedDrifts(st, doc, status.Drifts)) == 0 {
 			continue
 		}
 		if len(wanted) == 0 || slices.ContainsFunc(status.States(), func(s clusterstatus.State) bool { return slices.Contains(wanted, s) }) {

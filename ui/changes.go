@@ -135,7 +135,7 @@ type changeView struct {
 	Hidden        bool
 	Progress      stateBar
 	ProgressScope string // the clusters that Progress counts; empty: none
-	Superseded    int    // clusters whose inputs later revisions all changed again; 0: others have some of them
+	Superseded    int    // number of clusters, if later revisions changed all of these inputs again; else 0
 	Revert        string
 }
 

@@ -76,11 +76,11 @@ func (c *clusterEvents) step(ctx context.Context) {
 	c.send(ctx, st, hooks)
 }
 
-// changeOf returns the change of the clusters that a webhook selects; not ok: there is none.
-func (c *clusterEvents) changeOf(st *fleet.State, hook *fleet.Webhook) (clusterstatus.FleetChange, bool) {
-	return c.change.Of(func(id string) bool {
-		doc, there := st.Get(fleet.KindCluster, id)
-		return hook.Selector == "" || there && hook.SelectsCluster(doc.Cluster())
+// changeOf returns the change of the clusters that a webhook selects. ok is false if none of them changed.
+func (c *clusterEvents) changeOf(st *fleet.State, hook *fleet.Webhook) (change clusterstatus.FleetChange, ok bool) {
+	return c.change.Filter(func(id string) bool {
+		doc, found := st.Get(fleet.KindCluster, id)
+		return hook.Selector == "" || found && hook.SelectsCluster(doc.Cluster())
 	})
 }
 

@@ -21,7 +21,7 @@ const (
 	eventNames  = 20  // names of changed documents in an event
 	batchBehind = 10  // a webhook that is further behind receives several revisions in one body
 	maxBatch    = 50  // revisions in one body
-	readChanges = 500 // changes that are read at once
+	changesPage = 500 // changes that are read at once
 )
 
 // History reads the log.
@@ -42,7 +42,7 @@ type revision struct {
 	events []fleet.DocumentEvent
 
 	mu       sync.Mutex
-	selected map[string]map[string]bool // the names of the events about clusters that a selector selects, by the selector
+	selected map[string]map[string]bool // by selector: the names of the events about clusters that it selects
 }
 
 // revisions reads commits from the log. Webhooks share what it has read.
@@ -214,8 +214,8 @@ func (l *revisions) selects(ctx context.Context, w *fleet.Webhook, r *revision) 
 	return false, nil
 }
 
-// selectsClusters reports whether an event of a commit, by its name, is about a cluster that a webhook selects; empty: that of the revision.
-// The result is computed once, for the selectors of all webhooks.
+// selectsClusters reports whether an event of a commit is about a cluster that a webhook selects. The name "" means the event of the
+// revision itself. The result is computed once, for the selectors of all webhooks, since it reads the log.
 func (l *revisions) selectsClusters(ctx context.Context, st *fleet.State, w *fleet.Webhook, r *revision, event string) (bool, error) {
 	if w.Selector == "" {
 		return true, nil
@@ -227,7 +227,7 @@ func (l *revisions) selectsClusters(ctx context.Context, st *fleet.State, w *fle
 	}
 	var changes []fleet.Change
 	for {
-		page, err := l.history.Changes(ctx, r.Revision, len(changes), readChanges)
+		page, err := l.history.Changes(ctx, r.Revision, len(changes), changesPage)
 		if err != nil {
 			return false, fmt.Errorf("reading changes: %w", err)
 		}

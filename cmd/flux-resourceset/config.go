@@ -97,7 +97,7 @@ func flags() []cli.Flag {
 		text("passive", "PASSIVE", "false", "true or false: whether this process takes no automatic actions (webhooks, rollouts, moves and scans of versions, ends of freezes); for a copy of a database beside the original"),
 		text("openapi-file", "OPENAPI_FILE", "", "`FILE` served at /openapi.yaml instead of the built-in document"),
 		text("start-timeout", "START_TIMEOUT", "5m", "give up when there is no fleet to serve for this `LONG` after the start, because the store does not answer or is not initialised; 0 waits for ever"),
-		text("shutdown-delay", "SHUTDOWN_DELAY", "0s", "after SIGTERM, go on answering for this `LONG`, with /ready 503, until load balancers send requests elsewhere; a second signal ends it"),
+		text("shutdown-delay", "SHUTDOWN_DELAY", "0s", "after SIGTERM, continue to answer for this `LONG`, with /ready 503, so that load balancers stop sending requests; a second signal ends it"),
 		text("state-dir", "STATE_DIR", "", "`DIR` where the last good fleet is kept, for this process alone, so that it answers polls after a restart while the store is away"),
 		text("state-max-age", "STATE_MAX_AGE", "", "polls and reads are 503 when the fleet found in STATE_DIR was last confirmed `LONG` ago, until the store has answered; 0 answers them from one of any age (default: MAX_STALENESS; 24h with SERVE_STALE_AFTER_RESTART)"),
 		text("serve-stale-after-restart", "SERVE_STALE_AFTER_RESTART", "false", "true or false: whether a fleet found in STATE_DIR is served although it is older than MAX_STALENESS. Only for a process that is the only one to answer polls: clusters that reach another one too would uninstall what lies between the two answers"),

@@ -57,11 +57,12 @@ func closestSetting(name string, ours []string) string {
 	return best
 }
 
-// differOnlyInSuffix reports whether a name is that of a setting except for an equivalent suffix. A long suffix may have one typo.
-func differOnlyInSuffix(name, our string) bool {
+// differOnlyInSuffix reports whether a name is that of a setting with an equivalent suffix. A suffix of more than five characters may have
+// one typo.
+func differOnlyInSuffix(name, setting string) bool {
 	for _, alike := range equivalentSuffixes {
 		for _, suffix := range alike {
-			stem, ok := strings.CutSuffix(our, suffix)
+			stem, ok := strings.CutSuffix(setting, suffix)
 			written, begins := strings.CutPrefix(name, stem)
 			if ok && begins && slices.ContainsFunc(alike, func(other string) bool {
 				return other != suffix && (written == other || len(other) > 5 && smetrics.WagnerFischer(written, other, 1, 1, 1) == 1)

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	os.Exit(testrig.RunWaiting(m))
+	os.Exit(testrig.RunIOBound(m))
 }
 
 const (

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// delayShutdown returns a context that ends a delay after ctx, or at the next signal, and a channel that is closed when the
-// delay begins. Until the context ends the process serves as before, so that load balancers can stop sending it requests.
+// delayShutdown returns a context that is canceled when the delay after the end of ctx is over, or at the next signal, and a channel that
+// is closed when the delay begins. Meanwhile the process answers requests, since load balancers learn late that it stops.
 func delayShutdown(ctx context.Context, delay time.Duration, logger *slog.Logger) (delayed context.Context, stop context.CancelFunc, stopping <-chan struct{}) {
 	delayed, stop = context.WithCancel(context.WithoutCancel(ctx))
 	begun := make(chan struct{})

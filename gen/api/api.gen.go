@@ -948,12 +948,12 @@ type ClusterSummary struct {
 	// Example: 2026-01-02T03:04:05.678901Z
 	TokenCreatedAt *time.Time `json:"token_created_at,omitempty"`
 
-	// Drifted How many inputs have drifted: helm-controller reported drift within a day, and has not corrected it; absent: none.
+	// Drifted Number of inputs with drift that helm-controller reported within a day and has not corrected; absent: none.
 	//
 	// Example: 1
 	Drifted int `json:"drifted,omitempty"`
 
-	// DriftedAt When the last of these reports was sent; absent: there is none.
+	// DriftedAt Time of the last of these reports; absent: none.
 	//
 	// Example: 2026-01-02T03:04:05.678901Z
 	DriftedAt *time.Time `json:"drifted_at,omitempty"`
@@ -1930,12 +1930,12 @@ type FluxPlatformComponent struct {
 	// Example: podinfo
 	ReleaseName string `json:"release_name"`
 
-	// OverrideNamespace true: Flux puts all objects of a kustomize component into `target_namespace`; absent: into the namespaces of their manifests.
+	// OverrideNamespace true: Flux creates all namespaced objects of a kustomize component in `target_namespace`; absent: in the namespaces in the manifests.
 	//
 	// Example: true
 	OverrideNamespace bool `json:"override_namespace,omitempty"`
 
-	// TargetNamespace Namespace of the Helm release; of a kustomize component only with `override_namespace`.
+	// TargetNamespace The namespace of the Helm release. For type kustomize it counts only with `override_namespace`.
 	//
 	// Example: podinfo
 	TargetNamespace string `json:"target_namespace"`
@@ -3851,7 +3851,7 @@ type PlatformComponent struct {
 	// Example: podinfo
 	ReleaseName string `json:"release_name"`
 
-	// TargetNamespace Namespace of the Helm release; defaults to the id. Of a kustomize component: the namespace of all its objects, which must exist; empty (the default): the namespaces of their manifests.
+	// TargetNamespace Type helm: the namespace of the release; default: the id. Type kustomize: the namespace of all namespaced objects, which must exist; empty, the default: the namespaces in the manifests.
 	//
 	// Example: podinfo
 	TargetNamespace string `json:"target_namespace"`
@@ -3944,7 +3944,7 @@ type PlatformComponentCreate struct {
 	// Example: podinfo
 	ReleaseName nullable.Nullable[string] `json:"release_name,omitempty"`
 
-	// TargetNamespace Namespace of the Helm release; defaults to the id. Of a kustomize component: the namespace of all its objects, which must exist; empty (the default): the namespaces of their manifests.
+	// TargetNamespace Type helm: the namespace of the release; default: the id. Type kustomize: the namespace of all namespaced objects, which must exist; empty, the default: the namespaces in the manifests.
 	//
 	// Example: podinfo
 	TargetNamespace nullable.Nullable[string] `json:"target_namespace,omitempty"`
@@ -4037,7 +4037,7 @@ type PlatformComponentPatch struct {
 	// Example: podinfo
 	ReleaseName nullable.Nullable[string] `json:"release_name,omitempty"`
 
-	// TargetNamespace Namespace of the Helm release; defaults to the id. Of a kustomize component: the namespace of all its objects, which must exist; empty (the default): the namespaces of their manifests.
+	// TargetNamespace Type helm: the namespace of the release; default: the id. Type kustomize: the namespace of all namespaced objects, which must exist; empty, the default: the namespaces in the manifests.
 	//
 	// Example: podinfo
 	TargetNamespace nullable.Nullable[string] `json:"target_namespace,omitempty"`
@@ -4130,7 +4130,7 @@ type PlatformComponentUpdate struct {
 	// Example: podinfo
 	ReleaseName nullable.Nullable[string] `json:"release_name,omitempty"`
 
-	// TargetNamespace Namespace of the Helm release; defaults to the id. Of a kustomize component: the namespace of all its objects, which must exist; empty (the default): the namespaces of their manifests.
+	// TargetNamespace Type helm: the namespace of the release; default: the id. Type kustomize: the namespace of all namespaced objects, which must exist; empty, the default: the namespaces in the manifests.
 	//
 	// Example: podinfo
 	TargetNamespace nullable.Nullable[string] `json:"target_namespace,omitempty"`
@@ -4262,7 +4262,7 @@ type Readiness struct {
 	// Example: ok
 	Status string `json:"status"`
 
-	// Checks Each check: `ok`, or why not. `queues` is present only while jobs of a queue, such as plans, continue after they were canceled. `process` is present only while the process is about to stop. `automation` is present only while the process takes no automatic actions, because its store is a copy that no operator has accepted, or `PASSIVE` is true.
+	// Checks Each check: `ok`, or why not. `queues` is present only while jobs of a queue, such as plans, continue after they were canceled. `process` is present only while the process stops (`SHUTDOWN_DELAY`). `automation` is present only while the process takes no automatic actions, because its store is a copy that no operator has accepted, or `PASSIVE` is true.
 	//
 	// Example: {"state":"ok","store":"ok"}
 	Checks map[string]string `json:"checks"`
@@ -5211,7 +5211,7 @@ type RolloutGate struct {
 	// Example: 0
 	MaxFailures *int `json:"max_failures,omitempty"`
 
-	// Deadline Maximum time from the start of the stage until it passes; then the rollout is paused. Default: the soak and two hours. At most `720h`, longer than the soak.
+	// Deadline Maximum time from the start of the stage until it passes; then the rollout is paused. Longer than the soak, and at most `720h`. Default: the soak plus two hours.
 	//
 	// Example: 26h
 	Deadline string `json:"deadline,omitempty"`
@@ -6217,7 +6217,7 @@ type Webhook struct {
 	// Events Absent: all types.
 	Events []WebhookEvent `json:"events,omitempty"`
 
-	// Selector Absent: events about any clusters, and about none.
+	// Selector Only events about clusters that match this Kubernetes label selector over labels, `environment` and `id`; absent: all events.
 	//
 	// Example: environment=prod
 	Selector string `json:"selector,omitempty"`

@@ -1202,8 +1202,8 @@ type ClientInterface interface {
 
 	// GetReady Readiness
 	//
-	// 200 once the fleet is loaded (in mode crud: and the store answers, with the history that is served), until the process is
-	// about to stop. The body names the failed check; a read-only server that continues without its store is ready and reports
+	// 200 once the fleet is loaded (in mode crud: and the store answers, with the history that is served), until the process
+	// begins to stop. The body names the failed check; a read-only server that continues without its store is ready and reports
 	// that. With `for=polls` that applies in mode crud, too: a load balancer need not stop sending polls because changes fail.
 	//
 	// Corresponds with GET /ready (the `GetReady` operationId).
@@ -1686,7 +1686,7 @@ type ClientInterface interface {
 	// GetComponentMatrix Status of all platform components, by environment or label
 	//
 	// For each component and each value of `by` the desired versions and how many clusters have confirmed them. The values are the
-	// environments, in the order of the setting ENVIRONMENTS, or those of a label; the 40 values with the most clusters are listed. Components are sorted by id; `limit` and
+	// environments, in promotion order (`ENVIRONMENTS`), or those of a label; the 40 values with the most clusters are listed. Components are sorted by id; `limit` and
 	// `offset` page through them. A cluster counts once in each state that it has with regard to this component.
 	//
 	// Corresponds with GET /status/components (the `GetComponentMatrix` operationId).
@@ -4294,8 +4294,8 @@ func (c *Client) RefreshComponentVersions(ctx context.Context, id ComponentID, p
 
 // GetReady Readiness
 //
-// 200 once the fleet is loaded (in mode crud: and the store answers, with the history that is served), until the process is
-// about to stop. The body names the failed check; a read-only server that continues without its store is ready and reports
+// 200 once the fleet is loaded (in mode crud: and the store answers, with the history that is served), until the process
+// begins to stop. The body names the failed check; a read-only server that continues without its store is ready and reports
 // that. With `for=polls` that applies in mode crud, too: a load balancer need not stop sending polls because changes fail.
 //
 // Corresponds with GET /ready (the `GetReady` operationId).
@@ -5278,7 +5278,7 @@ func (c *Client) GetStatus(ctx context.Context, params *GetStatusParams, reqEdit
 // GetComponentMatrix Status of all platform components, by environment or label
 //
 // For each component and each value of `by` the desired versions and how many clusters have confirmed them. The values are the
-// environments, in the order of the setting ENVIRONMENTS, or those of a label; the 40 values with the most clusters are listed. Components are sorted by id; `limit` and
+// environments, in promotion order (`ENVIRONMENTS`), or those of a label; the 40 values with the most clusters are listed. Components are sorted by id; `limit` and
 // `offset` page through them. A cluster counts once in each state that it has with regard to this component.
 //
 // Corresponds with GET /status/components (the `GetComponentMatrix` operationId).
@@ -23096,8 +23096,8 @@ type ClientWithResponsesInterface interface {
 
 	// GetReadyWithResponse Readiness
 	//
-	// 200 once the fleet is loaded (in mode crud: and the store answers, with the history that is served), until the process is
-	// about to stop. The body names the failed check; a read-only server that continues without its store is ready and reports
+	// 200 once the fleet is loaded (in mode crud: and the store answers, with the history that is served), until the process
+	// begins to stop. The body names the failed check; a read-only server that continues without its store is ready and reports
 	// that. With `for=polls` that applies in mode crud, too: a load balancer need not stop sending polls because changes fail.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -23622,7 +23622,7 @@ type ClientWithResponsesInterface interface {
 	// GetComponentMatrixWithResponse Status of all platform components, by environment or label
 	//
 	// For each component and each value of `by` the desired versions and how many clusters have confirmed them. The values are the
-	// environments, in the order of the setting ENVIRONMENTS, or those of a label; the 40 values with the most clusters are listed. Components are sorted by id; `limit` and
+	// environments, in promotion order (`ENVIRONMENTS`), or those of a label; the 40 values with the most clusters are listed. Components are sorted by id; `limit` and
 	// `offset` page through them. A cluster counts once in each state that it has with regard to this component.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -30571,8 +30571,8 @@ func (c *ClientWithResponses) RefreshComponentVersionsWithResponse(ctx context.C
 
 // GetReadyWithResponse Readiness
 //
-// 200 once the fleet is loaded (in mode crud: and the store answers, with the history that is served), until the process is
-// about to stop. The body names the failed check; a read-only server that continues without its store is ready and reports
+// 200 once the fleet is loaded (in mode crud: and the store answers, with the history that is served), until the process
+// begins to stop. The body names the failed check; a read-only server that continues without its store is ready and reports
 // that. With `for=polls` that applies in mode crud, too: a load balancer need not stop sending polls because changes fail.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -31397,7 +31397,7 @@ func (c *ClientWithResponses) GetStatusWithResponse(ctx context.Context, params 
 // GetComponentMatrixWithResponse Status of all platform components, by environment or label
 //
 // For each component and each value of `by` the desired versions and how many clusters have confirmed them. The values are the
-// environments, in the order of the setting ENVIRONMENTS, or those of a label; the 40 values with the most clusters are listed. Components are sorted by id; `limit` and
+// environments, in promotion order (`ENVIRONMENTS`), or those of a label; the 40 values with the most clusters are listed. Components are sorted by id; `limit` and
 // `offset` page through them. A cluster counts once in each state that it has with regard to this component.
 //
 // Returns a wrapper object for the known response body format(s).

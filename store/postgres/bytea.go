@@ -10,14 +10,14 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// readAnyBytea makes a connection read bytea in both text formats of the server. A database or a role may have bytea_output = escape,
-// which the driver cannot read, and pgbouncer refuses connections that set it.
-func readAnyBytea(_ context.Context, conn *pgx.Conn) error {
+// registerBytea makes a connection read bytea in both text formats of the server. An administrator may set bytea_output = escape for a
+// database or a role. The driver cannot read this format, and pgbouncer refuses connections that set the parameter.
+func registerBytea(_ context.Context, conn *pgx.Conn) error {
 	conn.TypeMap().RegisterType(&pgtype.Type{Name: "bytea", OID: pgtype.ByteaOID, Codec: bytea{}})
 	return nil
 }
 
-// bytea is the driver's codec, which also scans the format escape.
+// bytea is the driver's codec, extended to scan the format escape.
 type bytea struct{ pgtype.ByteaCodec }
 
 // PlanScan implements [pgtype.Codec].
@@ -29,12 +29,12 @@ func (b bytea) PlanScan(m *pgtype.Map, oid uint32, format int16, target any) pgt
 	return escapeToHex{plan}
 }
 
-// escapeToHex passes bytes in the format hex to a plan.
+// escapeToHex converts the format escape to hex, which the plan of the driver reads.
 type escapeToHex struct{ pgtype.ScanPlan }
 
 // Scan implements [pgtype.ScanPlan].
 func (p escapeToHex) Scan(src []byte, target any) error {
-	prefix := []byte(`\x`) // not possible in the format escape, where a backslash is two
+	prefix := []byte(`\x`) // the format escape never begins like this: it doubles a backslash
 	if src == nil || bytes.HasPrefix(src, prefix) {
 		return p.ScanPlan.Scan(src, target)
 	}

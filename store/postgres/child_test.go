@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(testrig.RunWaiting(m))
+	os.Exit(testrig.RunIOBound(m))
 }
 
 // child is the main function of a process started by a test. Each printed line is an acknowledgment.

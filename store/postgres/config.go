@@ -101,7 +101,7 @@ func (cfg Config) pool() (*pgxpool.Config, error) {
 	p.MaxConnIdleTime = 5 * time.Minute
 	p.HealthCheckPeriod = 30 * time.Second
 	p.PingTimeout = questionTimeout
-	p.AfterConnect = readAnyBytea
+	p.AfterConnect = registerBytea
 	c := p.ConnConfig
 	c.Tracer = cfg.Tracer
 	if !strings.Contains(cfg.URL, "connect_timeout=") {

@@ -261,7 +261,7 @@ func unknownCommand(app *cli.App, path []*cli.Command, arg string) error {
 		kinds := slices.DeleteFunc(Visible(commands), func(name string) bool { return FindCommand(FindCommand(commands, name).Subcommands, "list") == nil })
 		return Errorf("%s %s needs a kind: %s", parent, arg, ListOf(kinds))
 	}
-	if use := fromOtherTool(path, arg); use != "" {
+	if use := suggestCommand(path, arg); use != "" {
 		return Errorf("%s has no command %q; use: %s", parent, arg, use)
 	}
 	if similar := Closest(arg, Visible(commands)); similar != "" {

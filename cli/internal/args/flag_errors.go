@@ -7,7 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// badValue matches the parser's error of a value.
+// badValue matches the error of the flag parser about a value. The parser does not name the expected form.
 var badValue = regexp.MustCompile(`^invalid value ("(?:[^"\\]|\\.)*") for flag -(\S+): parse error$`)
 
 // FlagError returns an error of the flag parser as an [Error] that names the expected value.

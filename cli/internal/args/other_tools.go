@@ -6,8 +6,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// otherTools are commands of kubectl, helm, Flux and Argo CD, with those to use here. A key begins with a command of this program if the
-// meaning depends on it; KIND stands for the command before the verb.
+// otherTools has commands of kubectl, helm, Flux and Argo CD, each with the one to use here. If the meaning of a word depends on the
+// command before it, both are in the key. KIND stands for the command before the verb.
 var otherTools = map[string]string{
 	"rollout status":   "rollout get NAME",
 	"rollout describe": "rollout get NAME",
@@ -36,8 +36,8 @@ var otherTools = map[string]string{
 	"show":      "KIND get NAME",
 }
 
-// fromOtherTool returns the command to use in place of a word of another tool after these commands, or "".
-func fromOtherTool(path []*cli.Command, word string) string {
+// suggestCommand returns the command of this program that does what a word after these commands does in another tool, or "".
+func suggestCommand(path []*cli.Command, word string) string {
 	if len(path) == 0 {
 		return strings.Replace(otherTools[word], "KIND get", "get KIND", 1)
 	}

@@ -58,8 +58,8 @@ var (
 	dateAndTime  = regexp.MustCompile(`^(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d)(:\d\d)?$`)
 )
 
-// suggestTime returns text for a message with the form in which a flag takes a time that was written as other tools or people do;
-// empty: it is unknown.
+// suggestTime returns the end of an error message, with the value to write for a time such as "yesterday" or "2 weeks ago". It returns ""
+// for text that is no such time.
 func suggestTime(flag, text string) string {
 	text, use := strings.ToLower(strings.TrimSpace(text)), ""
 	amount := amountOfTime.FindStringSubmatch(text)
@@ -71,7 +71,7 @@ func suggestTime(flag, text string) string {
 	case text == "yesterday" || text == "tomorrow":
 		use = "1d"
 	case amount != nil:
-		use = strings.Join(amount[1:], "") // one of the units is not empty
+		use = strings.Join(amount[1:], "") // a match has one unit; the other groups are empty
 	}
 	if _, err := time.Parse(time.RFC3339, use); use == "" || err != nil && strings.Contains(use, "T") {
 		return ""

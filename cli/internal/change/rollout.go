@@ -33,7 +33,7 @@ func AdvanceFlags() []cli.Flag {
 		&cli.StringFlag{Name: "soak", Usage: "shortest `DURATION` between the start of a stage and that of the next one"},
 		&cli.StringFlag{Name: "confirmed", Usage: "`PERCENT` of the affected clusters of a stage that must have confirmed, such as 95%; 0%: it passes by time alone"},
 		&cli.IntFlag{Name: "max-failures", Usage: "`NUMBER` of clusters of a stage that may fail"},
-		&cli.StringFlag{Name: "deadline", Usage: "the rollout pauses this `DURATION` after the start of a stage that has not confirmed; default: the soak and two hours"},
+		&cli.StringFlag{Name: "deadline", Usage: "the rollout pauses this `DURATION` after the start of a stage that has not confirmed; default: the soak plus two hours"},
 		&cli.StringFlag{Name: "on-failure", Usage: "`ACTION` when more clusters fail: pause, or back to take the change back from the stage before"},
 	}
 }

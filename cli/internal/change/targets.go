@@ -41,7 +41,7 @@ func TargetFlags() []cli.Flag {
 	}
 }
 
-// ClusterFlags are TargetFlags of commands that fail without a cluster.
+// ClusterFlags are TargetFlags without --allow-empty, for commands that fail if no cluster matches.
 func ClusterFlags() []cli.Flag {
 	return slices.DeleteFunc(TargetFlags(), func(f cli.Flag) bool { return f.Names()[0] == "allow-empty" })
 }
@@ -80,13 +80,15 @@ func TargetsOf(c *cli.Context) (Targets, error) {
 	return t, nil
 }
 
-// Selects reports whether flags select the clusters of a command that otherwise takes their name as its argument.
-func Selects(c *cli.Context) bool { return c.IsSet("cluster") || c.IsSet("selector") || c.IsSet("all") }
+// HasTargetFlags reports whether flags select the clusters of a command that also takes the name of one as its argument.
+func HasTargetFlags(c *cli.Context) bool {
+	return c.IsSet("cluster") || c.IsSet("selector") || c.IsSet("all")
+}
 
-// NamedOrSelected returns the clusters of a command that takes the argument NAME, or the flags of TargetFlags.
-func NamedOrSelected(c *cli.Context) (Targets, error) {
+// ClustersOf returns the clusters of a command: the one that the argument NAME names, or those that TargetFlags select.
+func ClustersOf(c *cli.Context) (Targets, error) {
 	operands := c.Args().Slice()
-	switch many := Selects(c); {
+	switch many := HasTargetFlags(c); {
 	case many && len(operands) > 0, !many && len(operands) != 1:
 		return Targets{}, args.Errorf("%s takes NAME, or --cluster, --selector or --all", c.Command.HelpName)
 	case many:
@@ -95,8 +97,8 @@ func NamedOrSelected(c *cli.Context) (Targets, error) {
 	return Targets{Ids: operands}, args.CheckID("NAME", operands[0])
 }
 
-// OnEach makes a change with an operation on each cluster, all in one change.
-func (s *Engine) OnEach(c *cli.Context, on Targets, ch Change, operation func(id string) Operation) error {
+// PerformOnEach makes one change, with an operation on each cluster.
+func (s *Engine) PerformOnEach(c *cli.Context, on Targets, ch Change, operation func(id string) Operation) error {
 	ch.Recomputed = len(on.Ids) == 0
 	ch.Operations = func(client conn.Client) ([]Operation, error) {
 		ids, err := s.idsOf(c, client, on)
@@ -112,7 +114,7 @@ func (s *Engine) OnEach(c *cli.Context, on Targets, ch Change, operation func(id
 	return s.Perform(c, ch)
 }
 
-// idsOf returns the clusters of targets; without any it fails.
+// idsOf returns the ids of the clusters of targets. It is an error if no cluster matches.
 func (s *Engine) idsOf(c *cli.Context, client conn.Client, on Targets) ([]string, error) {
 	if len(on.Ids) > 0 {
 		return on.Ids, nil

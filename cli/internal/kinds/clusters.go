@@ -99,7 +99,7 @@ func ClusterFilters() []Filter {
 		{&cli.StringFlag{Name: "oci-tag", Usage: "with --component: only clusters that have this `TAG` of it"}, "oci_tag"},
 		{&cli.StringFlag{Name: "dns", Usage: "only the cluster with this DNS `NAME`"}, "cluster_dns"},
 		{&cli.BoolFlag{Name: "pinned", Usage: "only pinned clusters"}, "pinned"},
-		{&cli.BoolFlag{Name: "drifted", Usage: "only clusters on which objects of a Helm release differ from what Flux installed, by reports of the last day"}, "drifted"},
+		{&cli.BoolFlag{Name: "drifted", Usage: "only clusters on which objects of a Helm release differ from what Flux installed, according to events of the last day"}, "drifted"},
 		{&cli.BoolFlag{Name: "deleted", Usage: "only deleted clusters whose Flux is still served empty lists"}, "deleted"},
 	}
 }

@@ -27,7 +27,7 @@ var Components = Kind{
 		listField("depends-on", "depends_on", "`ID` of a component that must be ready first; repeat for more; replaces all"),
 		textField("type", "type", "how it is deployed: helm or kustomize"),
 		textField("release-name", "release_name", "`NAME` of the Helm release (default: the id)"),
-		textField("target-namespace", "target_namespace", "`NAMESPACE` it is installed in (helm: the id by default; kustomize: empty, as the manifests say)"),
+		textField("target-namespace", "target_namespace", "`NAMESPACE` it is installed in; default: the id (helm), or the namespaces in the manifests (kustomize)"),
 		textField("secret-ref", "secret_ref", "`NAME` of the pull secret on the cluster"),
 		parsedField("values-from", "values_from", "Helm values from a Secret or ConfigMap on the cluster, as secret/`NAME[:KEY][?]`; repeat for more; replaces all", input.ValuesFrom),
 		parsedField("image", "images", "an image to replace in the manifests, as `NAME[=NEW_NAME][:TAG][@DIGEST]`; repeat for more; replaces all", input.Images),

@@ -32,7 +32,7 @@ func ResultLine(ops []Operation, body json.RawMessage, kindName func(kind string
 		return ""
 	}
 	unchanged := len(result.Changes) == 0
-	if subject, verb := severalClusters(ops); unchanged && subject != "" {
+	if subject, verb := clustersSentence(ops); unchanged && subject != "" {
 		return subject + " unchanged"
 	} else if subject != "" {
 		return fmt.Sprintf("%s %s (revision %d)", subject, verb, result.Revision)
@@ -116,8 +116,8 @@ func (op Operation) sentence(on int, kindName func(string) string) (subject, ver
 	return subject, verb + " " + op.targetText(on)
 }
 
-// severalClusters returns the sentence of operations that do the same with several clusters; empty for others.
-func severalClusters(ops []Operation) (subject, verb string) {
+// clustersSentence returns the sentence of several operations that do the same on one cluster each; empty for other operations.
+func clustersSentence(ops []Operation) (subject, verb string) {
 	if len(ops) < 2 {
 		return "", ""
 	}

@@ -40,13 +40,13 @@ func byRevision(commits []fleet.Commit) map[fleet.Revision]*fleet.Commit {
 	return to
 }
 
-// commitOf returns the commit that a row belongs to. In a damaged file, an index finds a row of a revision that was not asked
-// for: ErrCorrupt.
+// commitOf returns the commit that a row belongs to. If there is none, the error is ErrCorrupt: in a damaged file, an index may return
+// rows of a revision that was not requested.
 func commitOf[C any](commits map[fleet.Revision]*C, rev fleet.Revision) (*C, error) {
 	if c := commits[rev]; c != nil {
 		return c, nil
 	}
-	return nil, fmt.Errorf("%w: an index finds a change of revision %d for another revision", store.ErrCorrupt, rev)
+	return nil, fmt.Errorf("%w: an index returned a change of revision %d, which was not requested", store.ErrCorrupt, rev)
 }
 
 // kept returns the remains of the commits before the oldest complete one.

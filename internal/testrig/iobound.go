@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// RunWaiting runs the tests of a package that mostly wait for other processes: up to eight at once, however few processors
-// there are, unless -parallel says otherwise.
-func RunWaiting(m *testing.M) (code int) {
+// RunIOBound runs the tests of a package that mostly wait for other processes: up to eight at once, however few processors
+// there are, unless -parallel is set.
+func RunIOBound(m *testing.M) (code int) {
 	flag.Parse()
 	given := false
 	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
