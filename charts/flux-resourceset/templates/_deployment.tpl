@@ -196,7 +196,7 @@ tolerations:
 - {name: ALLOW_SHORT_TOKENS, value: "true"}
 {{- end }}
 {{- if ne $v.store.backend "sqlite" }}
-- {name: SHUTDOWN_DELAY, value: 5s} # Services and ingress controllers learn of the end of a pod after it was told
+- {name: SHUTDOWN_DELAY, value: 5s} # Services and ingress controllers still send requests for a short time after SIGTERM
 {{- end }}
 - {name: LISTEN_ADDR, value: "0.0.0.0:8080"}
 - {name: METRICS_ADDR, value: "0.0.0.0:9090"}
