@@ -25,7 +25,10 @@ func (s *Session) ReportInterrupted(err error) {
 	_, _ = io.WriteString(s.Env.Stderr, s.earlierChangeText())
 }
 
-// ReportError prints an error as one block: the error, every field's problem, and a hint.
+// maxProblems is the number of problems of an error that are printed without --verbose, so that its first line stays on the screen.
+const maxProblems = 20
+
+// ReportError prints an error as one block: the error, the problems of its fields, and a hint.
 func (s *Session) ReportError(err error) {
 	var b strings.Builder
 	text := ErrorText(err)
@@ -34,15 +37,19 @@ func (s *Session) ReportError(err error) {
 	}
 	_, _ = fmt.Fprintf(&b, "%s %s\n", s.Color(render.Red, "Error:"), render.Printable(text))
 	if problem, ok := errors.AsType[*apiclient.Error](err); ok {
-		for _, field := range problem.Problem.Errors {
+		for i, field := range problem.Problem.Errors {
 			if len(problem.Problem.Errors) == 1 && strings.Contains(problem.Problem.Detail, field.Detail) {
 				break // the first line has the same text
 			}
-			where := field.Pointer
-			if where == "" {
-				where = "(the whole document)"
+			if i == maxProblems && !s.Verbose {
+				_, _ = fmt.Fprintf(&b, "  … and %d more; -v prints them all\n", len(problem.Problem.Errors)-i)
+				break
 			}
-			_, _ = fmt.Fprintf(&b, "  %s: %s\n", render.Printable(where), render.Printable(field.Detail))
+			line := field.Detail
+			if field.Pointer != "" {
+				line = field.Pointer + ": " + line
+			}
+			_, _ = fmt.Fprintf(&b, "  %s\n", render.Printable(line))
 		}
 		if problem.Lost {
 			b.WriteString("  An earlier attempt was sent and its response was lost: the change may have been made.\n")
@@ -151,6 +158,7 @@ var hints = map[string]string{
 	"out_of_scope":          "auth whoami shows your access documents; one of them must permit the whole change",
 	"forbidden":             "this token lacks the permission, auth whoami shows those that it has; use one with a higher role, see: token create --help",
 	"method_not_allowed":    "a server in read-only mode rejects changes: set FLUX_API_URL to the server in crud mode.",
+	"frozen":                "to make it all the same, repeat the command with --override-freeze FREEZE and --reason.",
 	"in_use":                "unassign it first where it is used; --cascade unassigns it from every cluster in the same change.",
 	"protected":             "lift the protection with: cluster protect ID --off",
 	"stale":                 "another client changed it in the meantime: check it, then repeat the change.",
