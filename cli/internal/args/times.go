@@ -26,7 +26,7 @@ func DurationFrom(flag, text string) (time.Duration, error) {
 
 // PastTime reads a time, or a duration before now, as a time for the API. Other text is an error.
 func PastTime(flag, text string, now time.Time) (string, error) {
-	if text == "" || strings.ContainsAny(text, "T:") && !dateAndTime.MatchString(text) {
+	if _, err := time.Parse(time.RFC3339, text); err == nil || text == "" {
 		return text, nil
 	}
 	if day, err := time.Parse(time.DateOnly, text); err == nil {
