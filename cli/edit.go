@@ -17,7 +17,7 @@ import (
 
 func (v kindCommands) editCommand() *cli.Command {
 	return &cli.Command{
-		Name: "edit", Usage: "Edit a " + v.Title + " in your editor; fails if another client changes it at the same time", ArgsUsage: "NAME",
+		Name: "edit", Usage: "Edit " + v.OneTitle() + " in your editor; fails if another client changes it at the same time", ArgsUsage: "NAME",
 		Description: "The editor is VISUAL or EDITOR, or vi. On a terminal the plan is shown and confirmed. After an error, the file is kept.",
 		Flags:       slices.Concat([]cli.Flag{change.DryRunFlag(), change.YesFlag()}, change.PlannedFlags()),
 		Action: v.Connected(func(c *cli.Context, client conn.Client, operands []string) error {

@@ -21,7 +21,7 @@ import (
 
 func (v kindCommands) historyCommand() *cli.Command {
 	return &cli.Command{
-		Name: "history", Usage: "List the revisions that changed a " + v.Title + ", newest first; also of one that is deleted",
+		Name: "history", Usage: "List the revisions that changed " + v.OneTitle() + ", newest first; also of one that is deleted",
 		Description: v.historyDescription(),
 		ArgsUsage:   "NAME",
 		Flags:       v.historyFlags(),

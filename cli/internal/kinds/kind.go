@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -217,4 +218,12 @@ func InputTypeNames() []string {
 		names = append(names, t.Name)
 	}
 	return names
+}
+
+// OneTitle is the title with its article.
+func (n Kind) OneTitle() string {
+	if strings.ContainsAny(n.Title[:1], "aeiou") {
+		return "an " + n.Title
+	}
+	return "a " + n.Title
 }
