@@ -103,9 +103,14 @@ func ofCatalog(flags []cli.Flag) []cli.Flag {
 
 // setEntry changes the catalog.
 func (s componentCommands) setEntry(c *cli.Context) error {
-	for _, f := range slices.Concat(kinds.FlagsOf(kinds.ComponentSettings[:1]), valueFlags(), ownerFlags()) {
+	for _, f := range slices.Concat(kinds.FlagsOf(kinds.ComponentSettings[:1]), ownerFlags()) {
 		if c.IsSet(f.Names()[0]) {
 			return args.Errorf("--%s needs --cluster, --selector, --all or --layer", f.Names()[0])
+		}
+	}
+	for _, f := range valueFlags() {
+		if c.IsSet(f.Names()[0]) {
+			return args.Errorf("--%s needs --cluster, --selector, --all or --layer; values of the catalog are the patches of a document, each at its path: --file", f.Names()[0])
 		}
 	}
 	return kindCommands{s.session, kinds.Components}.setFields(c)
