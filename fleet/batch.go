@@ -352,7 +352,7 @@ func (b *Batch) targets(op api.Operation) (ids []string, named bool, err error) 
 		return nil, false, err
 	}
 	if !op.All && sel.selector.Empty() {
-		return nil, false, Invalid([]Problem{{Detail: "selector: must not be empty; use all for every cluster"}})
+		return nil, false, Invalid([]Problem{{Detail: "selector: must not be empty; for every cluster, set all to true"}})
 	}
 	return b.tx.selected(sel), false, nil
 }

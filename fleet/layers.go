@@ -190,7 +190,7 @@ func checkLayerSelector(c *checker, l *layer) {
 		c.problem("/selector", "set either selector or all, not both")
 	case l.All:
 	case strings.TrimSpace(l.Selector) == "" || l.selectorErr == nil && l.selector.selector.Empty():
-		c.problem("/selector", "is required and must not be empty; use all for every cluster")
+		c.problem("/selector", "is required and must not be empty; for every cluster, set all to true")
 	case l.selectorErr != nil:
 		c.problem("/selector", "%v", l.selectorErr)
 	}
