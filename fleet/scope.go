@@ -104,7 +104,11 @@ func (tx *Tx) checkDocumentsInScope(edits []edit) error {
 	check := scopeCheck{tx: tx, approval: tx.requestedOnly(RolloutApprove), revert: tx.requestedOnly("revert")}
 	edits = slices.DeleteFunc(slices.Clone(edits), check.isDerived)
 	return tx.scope.narrow(len(edits), func(g grant, i int) bool { return check.permits(g, edits[i]) }, func(i int) Problem {
-		return Problem{Kind: edits[i].kind, ID: edits[i].id, Detail: "no access document of yours permits this change"}
+		detail := "no access document of yours permits this change"
+		if slices.ContainsFunc(tx.scope.grants, func(g grant) bool { return check.onlyVersions(g, edits[i]) }) {
+			detail += "; push_version permits only other versions in entries that exist"
+		}
+		return Problem{Kind: edits[i].kind, ID: edits[i].id, Detail: detail}
 	})
 }
 
@@ -161,6 +165,13 @@ func (c scopeCheck) permits(g grant, e edit) bool {
 		return true
 	}
 	return (before == nil || c.covers(g, before)) && (after == nil || c.covers(g, after))
+}
+
+// onlyVersions reports whether a grant permits the change of versions in a document and no other change of it.
+func (c scopeCheck) onlyVersions(g grant, e edit) bool {
+	before, after := c.tx.base.docs[e.kind][e.id], e.doc
+	return before != nil && after != nil && g.may(RightPushVersion) && !g.may(RightWrite) && g.coversVersionsOf(e.kind) &&
+		(g.On == nil || c.covers(g, before) && c.covers(g, after))
 }
 
 // approvesStage reports whether a change of a rollout adds an approval. The change needs the right to approve, regardless of the
