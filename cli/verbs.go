@@ -184,7 +184,7 @@ func (v kindCommands) setCommand() *cli.Command {
 			switch {
 			case c.IsSet("patch"):
 				return v.setPatch(c)
-			case change.HasTargetFlags(c):
+			case v.hasTargetFlags(c):
 				return v.setFieldsOfClusters(c)
 			}
 			return v.setFields(c)
@@ -197,6 +197,11 @@ func (v kindCommands) setCommand() *cli.Command {
 		cmd.Flags = slices.Concat(change.ClusterFlags(), cmd.Flags)
 	}
 	return cmd
+}
+
+// hasTargetFlags reports whether flags select the clusters to set. Other kinds have fields of the same names.
+func (v kindCommands) hasTargetFlags(c *cli.Context) bool {
+	return v.API == kinds.Clusters.API && change.HasTargetFlags(c)
 }
 
 // setFields changes the fields of a document that flags or a file set.
@@ -231,7 +236,7 @@ func (v kindCommands) setFieldsOfClusters(c *cli.Context) error {
 
 // setPatch merges the patch of a flag into a document, or into several clusters.
 func (v kindCommands) setPatch(c *cli.Context) error {
-	if !change.HasTargetFlags(c) {
+	if !v.hasTargetFlags(c) {
 		if _, err := args.Operands(c, "NAME"); err != nil {
 			return err
 		}
@@ -251,7 +256,7 @@ func (v kindCommands) setPatch(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if !change.HasTargetFlags(c) {
+	if !v.hasTargetFlags(c) {
 		return v.mergePatch(c, c.Args().First(), body)
 	}
 	on, err := change.ClustersOf(c)
