@@ -1,6 +1,8 @@
 package clusterstatus
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -76,6 +78,43 @@ func TestDrift(t *testing.T) {
 			if tc.state != "" {
 				require.Equal(t, tc.state, a.stateOf("x", now, desiredLists("1", 1)))
 			}
+		})
+	}
+}
+
+// TestDriftKeepsFailures: however much drift a cluster reports, and however often, its failures are kept, and so are the limits.
+func TestDriftKeepsFailures(t *testing.T) {
+	t.Parallel()
+	for name, message := range map[string]string{"many": "x", "long": strings.Repeat("x", MaxMessage)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := newFakeStore()
+			a, b := NewTracker(Config{Store: store}), NewTracker(Config{Store: store})
+			now := noon
+			a.RecordPoll(Poll{Cluster: "x", List: "components", ETag: "1"}, now)
+			report := func(id, reason string) {
+				now = now.Add(5 * time.Second)
+				a.RecordEvent("x", "components", id, Event{Input: rcpt(1).String(), Severity: "error", Reason: reason, Message: message, At: now}, now)
+			}
+			report("c0", "UpgradeFailed")
+			for range 3 {
+				for i := range 2 * maxEvents {
+					report(fmt.Sprint("c", i), reasonDriftDetected)
+				}
+				a.Sync(t.Context(), now)
+				b.Sync(t.Context(), now)
+				for _, tracker := range []*Tracker{a, b} {
+					require.Equal(t, Failed, tracker.stateOf("x", now, desiredLists("1", 1)))
+					require.NotEmpty(t, tracker.Drifts(Query{Cluster: "x", Now: now, OfflineAfter: OfflineAfter}))
+					require.LessOrEqual(t, len(tracker.cluster("x").events), maxEvents)
+					require.LessOrEqual(t, tracker.cluster("x").eventBytes, maxEventBytes)
+				}
+			}
+			for i := range 2 * maxEvents {
+				report(fmt.Sprint("c", i), "UpgradeFailed")
+			}
+			report("c0", reasonDriftDetected)
+			require.Empty(t, a.Drifts(Query{Cluster: "x", Now: now, OfflineAfter: OfflineAfter}), "no room beside failures")
 		})
 	}
 }

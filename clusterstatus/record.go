@@ -15,7 +15,7 @@ import (
 
 // Limits of one cluster. Its events are untrusted text, so they must not fill memory.
 const (
-	maxEvents     = 64 // further ones replace the oldest
+	maxEvents     = 64 // further ones replace the oldest: see firstToRemove
 	maxEventBytes = 16 << 10
 	// MaxMessage is the limit of an event's message in bytes; the rest is cut off.
 	MaxMessage = 2 << 10
@@ -291,13 +291,11 @@ func (c *cluster) addEvent(key inputKey, e *Event) bool {
 		c.removeEvent(key)
 	}
 	for len(c.events) > 0 && (len(c.events) >= maxEvents || c.eventBytes+e.size() > maxEventBytes) {
-		oldest, when := key, time.Time{}
-		for other, kept := range c.events {
-			if when.IsZero() || kept.At.Before(when) {
-				oldest, when = other, kept.At
-			}
+		first := c.firstToRemove()
+		if e.isDrift() && c.events[first].isFailure() {
+			return false
 		}
-		c.removeEvent(oldest)
+		c.removeEvent(first)
 	}
 	if c.events == nil {
 		c.events = map[inputKey]*Event{}
@@ -305,6 +303,21 @@ func (c *cluster) addEvent(key inputKey, e *Event) bool {
 	c.events[key], c.classified = e, nil
 	c.eventBytes += e.size()
 	return true
+}
+
+// firstToRemove returns the key of the event that is removed first for a new one: the oldest that is no failure, since a failed
+// cluster that reports much, such as drift of many releases every ten minutes, is failed still.
+func (c *cluster) firstToRemove() inputKey {
+	return slices.MinFunc(slices.Collect(maps.Keys(c.events)), func(a, b inputKey) int {
+		x, y := c.events[a], c.events[b]
+		if x.isFailure() != y.isFailure() {
+			if x.isFailure() {
+				return 1
+			}
+			return -1
+		}
+		return x.At.Compare(y.At)
+	})
 }
 
 func (c *cluster) removeEvent(key inputKey) {
