@@ -106,10 +106,11 @@ func normalizeComponent(obj map[string]any) {
 	}
 }
 
-// recordNamespace records in an object whether a request sets its target_namespace.
+// recordNamespace records in an object whether the request that was merged into it sets its target_namespace. The null of a PUT, which
+// leaves the field there, changes nothing.
 func recordNamespace(obj, request map[string]any) {
 	namespace, sent := request["target_namespace"]
-	if !sent {
+	if _, stays := obj["target_namespace"]; !sent || namespace == nil && stays {
 		return
 	}
 	if delete(obj, namespaceSetField); namespace != nil && namespace != "" {

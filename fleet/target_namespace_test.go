@@ -36,6 +36,8 @@ func TestTargetNamespaceOfKustomize(t *testing.T) {
 		"another field, none":      {``, []func(*Tx) error{put(KindComponent, "tree", `{"oci_tag":"v2"}`)}, "", "tree", false},
 		"removed":                  {`,"target_namespace":"team-a"`, []func(*Tx) error{patch(KindComponent, "tree", `{"target_namespace":null}`)}, "", "tree", false},
 		"emptied":                  {`,"target_namespace":"team-a"`, []func(*Tx) error{put(KindComponent, "tree", `{"target_namespace":""}`)}, "", "tree", false},
+		"null in a put":            {`,"target_namespace":"team-a"`, []func(*Tx) error{put(KindComponent, "tree", `{"target_namespace":null}`)}, "team-a", "team-a", true},
+		"none, null in a put":      {``, []func(*Tx) error{put(KindComponent, "tree", `{"target_namespace":null}`)}, "", "tree", false},
 		"a field of the store":     {`,"target_namespace_set":true`, nil, "", "tree", false},
 		"a patch of that name":     {`,"patches":{"target_namespace_set":"true"}`, nil, "", "tree", false},
 		"of helm":                  {`,"type":"helm"`, nil, "tree", "tree", false},
