@@ -118,6 +118,15 @@ func recordNamespace(obj, request map[string]any) {
 	}
 }
 
+// hideDefaultNamespace removes the target_namespace that no request has set from a stored kustomize component, and the record of it, so
+// that versions differ where their namespaces do. recordNamespace is its inverse.
+func hideDefaultNamespace(obj map[string]any) {
+	set, _ := obj[namespaceSetField].(bool)
+	if delete(obj, namespaceSetField); obj["type"] == typeKustomize && !set {
+		delete(obj, "target_namespace")
+	}
+}
+
 // completeComponent clears the target_namespace of a stored kustomize component that no request has set.
 func completeComponent(value any, body json.RawMessage) error {
 	p := value.(*api.PlatformComponent)

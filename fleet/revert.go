@@ -262,12 +262,18 @@ func (tx *Tx) mergeBack(ch Change, now json.RawMessage, prefer jsontext.Side) (r
 	if ch.Kind == KindCluster { // a layer may have settings of components that it does not assign
 		opt.Given = tx.componentsFromLayers
 	}
+	if ch.Kind == KindComponent {
+		opt.Prepare = hideDefaultNamespace
+	}
 	merged, conflicts, err := threeway.Merge(threeway.Versions{Made: ch.After, Now: now, Before: ch.Before}, opt)
 	if err != nil {
 		return reversal{}, fmt.Errorf("%s %q cannot be read: %w", ch.Kind, ch.ID, err)
 	}
 	if len(conflicts) > 0 {
 		return reversal{conflicts: conflicts}, nil
+	}
+	if ch.Kind == KindComponent {
+		recordNamespace(merged, merged)
 	}
 	if rules := tx.kinds.byName[ch.Kind]; rules != nil {
 		rules.normalize(merged)

@@ -133,3 +133,38 @@ func TestNamespaceChangesAreRemovals(t *testing.T) {
 	require.Empty(t, w.plan(edit).Groups)
 	require.NotContains(t, strings.Join(w.plan(patch(KindComponent, "tree", `{"oci_tag":"v2"}`)).Warnings, "\n"), "namespace")
 }
+
+// TestRevertOfNamespace: the revert of a change that sets the namespace takes back no later one without a conflict.
+func TestRevertOfNamespace(t *testing.T) {
+	t.Parallel()
+	const ns = `{"target_namespace":"tree"}`
+	for name, tc := range map[string]struct {
+		reverted, then, prefer, shown string
+		conflict                      bool
+	}{
+		"undone":                  {ns, `{"secret_ref":"pull"}`, "", "", false},
+		"replaced since":          {ns, `{"target_namespace":"team-a"}`, "", "", true},
+		"replaced since, kept":    {ns, `{"target_namespace":"team-a"}`, "ours", "team-a", false},
+		"replaced since, undone":  {ns, `{"target_namespace":"team-a"}`, "theirs", "", false},
+		"another, replaced, kept": {`{"target_namespace":"team-b"}`, `{"target_namespace":"team-a"}`, "ours", "team-a", false},
+		"removed since":           {ns, `{"target_namespace":""}`, "", "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, string(KindComponent), `{`+tree+`}`)
+			w.must(patch(KindComponent, "tree", tc.reverted))
+			at := w.last()
+			w.must(patch(KindComponent, "tree", tc.then))
+			op := revert(w, api.Operation{Revision: at, Prefer: tc.prefer})
+			if tc.conflict {
+				e := w.refused(CodeRevertConflict, op)
+				require.Len(t, e.Problems, 1)
+				require.Equal(t, "/operations/0/target_namespace", e.Problems[0].Pointer)
+				return
+			}
+			w.must(op)
+			doc, _ := w.state.Get(KindComponent, "tree")
+			require.Equal(t, tc.shown, doc.View().(*api.PlatformComponent).TargetNamespace)
+		})
+	}
+}

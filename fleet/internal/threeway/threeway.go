@@ -22,6 +22,8 @@ type Options struct {
 	Prefer jsontext.Side
 	// Strict: a value that both versions have changed to the same is a conflict too.
 	Strict bool
+	// Prepare changes each version before the merge; nil: none changes.
+	Prepare func(obj map[string]any)
 	// Given returns the components that a cluster has from layers, computed from its merged object; nil: the document is not
 	// a cluster, and may have settings of components that it does not list.
 	Given func(merged map[string]any) map[string]bool
@@ -35,6 +37,9 @@ func Merge(v Versions, opt Options) (map[string]any, []jsontext.MergeConflict, e
 		obj, err := unstructured.DecodeStrict(body)
 		if err != nil {
 			return nil, nil, err
+		}
+		if opt.Prepare != nil {
+			opt.Prepare(obj)
 		}
 		sides[i] = obj
 	}
