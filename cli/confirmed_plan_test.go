@@ -59,3 +59,47 @@ func TestConfirmedPlanBindsChange(t *testing.T) {
 		}
 	}
 }
+
+// TestLeavesSelectionMeanwhile: a cluster that no longer matches the selector when the change is made is not changed.
+func TestLeavesSelectionMeanwhile(t *testing.T) {
+	t.Parallel()
+	server := serve(t, "DATABASE_URL=sqlite::memory:", "SEED_FILE=../examples/demo/seed.json", "SEED_ACCEPT=true")
+	direct := map[string]string{"FLUX_API_URL": server.String(), "FLUX_API_TOKEN": "read-token", "FLUX_API_WRITE_TOKEN": "write-token", "XDG_STATE_HOME": t.TempDir()}
+	must := func(args string) string {
+		got := run(t, cli.Env{}, direct, strings.Fields(args)...)
+		if got.code != 0 {
+			t.Errorf("%s: exit %d\n%s", args, got.code, got.stderr)
+		}
+		return got.stdout
+	}
+	meanwhile := ""
+	srv := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(server) },
+		ModifyResponse: func(r *http.Response) error {
+			if r.Request.URL.Query().Has("selector") && meanwhile != "" {
+				args := meanwhile
+				meanwhile = ""
+				must(args)
+			}
+			return nil
+		},
+	})
+	t.Cleanup(srv.Close)
+	through := maps.Clone(direct)
+	through["FLUX_API_URL"] = srv.URL
+	must("cluster create stays --dns stays.example.com --environment dev --label a=b")
+	must("cluster create leaves --dns leaves.example.com --environment dev --label a=b")
+	for _, args := range []string{"cluster set --selector a=b --node-count 3", "cluster delete --selector a=b --yes"} {
+		must("cluster label leaves a=b")
+		meanwhile = "cluster label leaves a=c"
+		if got := run(t, cli.Env{}, through, strings.Fields(args)...); got.code != 0 {
+			t.Errorf("%s: exit %d\n%s", args, got.code, got.stderr)
+		}
+		if got := must("cluster get leaves"); strings.Contains(got, "node_count") {
+			t.Errorf("%s changed a cluster that had left the selection: %s", args, got)
+		}
+	}
+	if got := must("cluster list --selector a=b -o name"); got != "" {
+		t.Errorf("not deleted: %s", got)
+	}
+}

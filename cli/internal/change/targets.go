@@ -2,11 +2,13 @@ package change
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
@@ -101,10 +103,13 @@ func ClustersOf(c *cli.Context) (Targets, error) {
 func (s *Engine) PerformOnEach(c *cli.Context, on Targets, ch Change, operation func(id string) Operation) error {
 	ch.Recomputed = len(on.Ids) == 0
 	ch.Operations = func(client conn.Client) ([]Operation, error) {
-		ids, err := s.idsOf(c, client, on)
-		ops := make([]Operation, len(ids))
-		for i, id := range ids {
-			ops[i] = operation(id)
+		selected, err := s.clustersOf(c, client, on)
+		ops := make([]Operation, len(selected))
+		for i, cluster := range selected {
+			ops[i] = operation(cluster.ID)
+			if cluster.Revision > 0 { // one that was changed may not match any more
+				ops[i]["if_match"] = strconv.FormatInt(cluster.Revision, 10)
+			}
 		}
 		return ops, err
 	}
@@ -114,10 +119,19 @@ func (s *Engine) PerformOnEach(c *cli.Context, on Targets, ch Change, operation 
 	return s.Perform(c, ch)
 }
 
-// idsOf returns the ids of the clusters of targets. It is an error if no cluster matches.
-func (s *Engine) idsOf(c *cli.Context, client conn.Client, on Targets) ([]string, error) {
+type selectedCluster struct {
+	ID       string `json:"id"`
+	Revision int64  `json:"revision"` // 0 for one that was named
+}
+
+// clustersOf returns the clusters of targets. It is an error if no cluster matches.
+func (s *Engine) clustersOf(c *cli.Context, client conn.Client, on Targets) ([]selectedCluster, error) {
 	if len(on.Ids) > 0 {
-		return on.Ids, nil
+		named := make([]selectedCluster, len(on.Ids))
+		for i, id := range on.Ids {
+			named[i].ID = id
+		}
+		return named, nil
 	}
 	filter := url.Values{}
 	if !on.all {
@@ -132,13 +146,13 @@ func (s *Engine) idsOf(c *cli.Context, client conn.Client, on Targets) ([]string
 	if len(docs) == 0 {
 		return nil, fmt.Errorf("no cluster matches %q; nothing was changed", cmp.Or(on.selector, "--all"))
 	}
-	ids := make([]string, len(docs))
+	selected := make([]selectedCluster, len(docs))
 	for i, doc := range docs {
-		if ids[i], err = kinds.DocumentID(doc); err != nil {
+		if err := json.Unmarshal(doc, &selected[i]); err != nil {
 			return nil, err
 		}
 	}
-	return ids, nil
+	return selected, nil
 }
 
 // HasFlag reports whether a command has a flag.
