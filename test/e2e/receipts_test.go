@@ -214,9 +214,12 @@ func TestReceipts(t *testing.T) {
 	c.cli("component", "unassign", "rc-range", "--cluster", c.id, "--yes")
 	c.gone(helmAPI, "HelmRelease", c.ns, "platform-rc-range")
 	c.settled()
-	if left := c.inventory("platform-components"); len(left) != len(names)-3 { // the source, the release, the receipt
-		t.Errorf("of %v there is still %v", names, left)
-	}
+	c.eventually("the inventory lost the source, the release and the receipt", func(context.Context) error {
+		if left := c.inventory("platform-components"); len(left) != len(names)-3 {
+			return fmt.Errorf("of %v there is still %v", names, left)
+		}
+		return nil
+	})
 }
 
 // TestTemplateUpgrade: the step from templates without receipts to the current ones, and back, changes no running object.
