@@ -160,7 +160,8 @@ func (g *generator) object(path []string, schema map[string]any) any {
 	made := map[string]any{}
 	required, _ := schema["required"].([]any)
 	properties, named := schema["properties"].(map[string]any)
-	for name, property := range properties {
+	for _, name := range slices.Sorted(maps.Keys(properties)) { // so that a seed gives the same values each time
+		property := properties[name]
 		if slices.Contains(required, any(name)) || g.random.IntN(2) == 0 {
 			made[name] = g.value(append(slices.Clone(path), name), property.(map[string]any))
 		}
@@ -236,8 +237,15 @@ func (g *generator) values(chart, variant, name string) (text string, set []stri
 	for _, name := range set {
 		put(values, strings.Split(name, "."), g.leaves[name]())
 	}
-	if name == "config.environments" { // the default protects one that is likely not there
+	switch name {
+	case "config.environments": // the default protects one that is likely not there
 		put(values, []string{"config", "protectedEnvironments"}, []any{})
+	case "auth.readToken", "auth.writeToken": // random ones are short
+		put(values, []string{"auth", "allowShortTokens"}, true)
+	case "config.protectedEnvironments": // random ones are likely not there
+		if protected := values["config"].(map[string]any)["protectedEnvironments"].([]any); len(protected) > 0 {
+			put(values, []string{"config", "environments"}, protected)
+		}
 	}
 	made, err := yaml.Marshal(values)
 	if err != nil {

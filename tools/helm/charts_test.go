@@ -115,6 +115,7 @@ func TestRefusals(t *testing.T) {
 		{cluster, "demo", taken("namespaces"), `customResources: "namespaces" is there already`},
 		{cluster, "demo", taken("rolebindings"), `customResources: "rolebindings" is there already`},
 		{cluster, "demo", taken("quotas"), `customResources: "quotas" is there already`},
+		{cluster, "demo", "pullSecrets[0].name=internal-api-token,pullSecrets[0].registry=a,pullSecrets[0].username=b,pullSecrets[0].password=c", `pullSecrets: Secret "internal-api-token" is there already`},
 	} {
 		t.Run(c.chart+" "+c.set, func(t *testing.T) {
 			t.Parallel()

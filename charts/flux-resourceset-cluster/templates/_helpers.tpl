@@ -30,6 +30,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | quote }}
 {{- if has .type $types }}{{ $problems = append $problems (printf "customResources: %q is there already" .type) }}{{ end }}
 {{- $types = append $types .type }}
 {{- end }}
+{{- $secrets := list "internal-api-token" "internal-api-tls" }}
+{{- range .Values.pullSecrets }}
+{{- if has .name $secrets }}{{ $problems = append $problems (printf "pullSecrets: Secret %q is there already" .name) }}{{ end }}
+{{- $secrets = append $secrets .name }}
+{{- end }}
 {{- /* lookup finds nothing in `helm template`, nor while there is no such ConfigMap */}}
 {{- $identity := lookup "v1" "ConfigMap" "flux-system" "cluster-identity" }}
 {{- $known := dig "data" "CLUSTER_DNS" "" $identity }}
