@@ -26,6 +26,16 @@ func (tx *Tx) selected(sel Selector) []string {
 	return slices.Compact(ids)
 }
 
+// mayReadCluster reports whether the principal may read a cluster. Selectors of operations select no others.
+func (tx *Tx) mayReadCluster(d *Document) bool {
+	if tx.ReadsEverything() || !tx.scope.rights.Include(RightRead) {
+		return true
+	}
+	return slices.ContainsFunc(tx.scope.rights.grants, func(a *access) bool {
+		return a.may(RightRead) && a.coversKind(KindCluster) && (a.On.Selector == "" || a.selector.Matches(d.Cluster()))
+	})
+}
+
 // candidates returns the clusters with the value that a selector requires of a label, for the label with the fewest
 // clusters. It returns false for a selector that requires no value.
 func (tx *Tx) candidates(sel Selector) (fewest []string, ok bool) {

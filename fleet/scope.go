@@ -29,20 +29,6 @@ func (tx *Tx) LimitTo(r Rights, dryRun bool) {
 	}
 }
 
-// ReadsEverything reports whether the principal may read the whole fleet, so that the change may use the history of any document.
-func (tx *Tx) ReadsEverything() bool { return tx.scope == nil || tx.scope.rights.Everywhere(RightRead) }
-
-// RefuseAdminKinds makes operations on documents that only admins may change fail with CodeOutOfScope, also if they change nothing.
-func (tx *Tx) RefuseAdminKinds() { tx.withoutAdmin = true }
-
-// checkAdminKind refuses a change of a document that only admins may change.
-func (tx *Tx) checkAdminKind(kind Kind) error {
-	if tx.withoutAdmin && tx.kinds.useOf(kind).forAdmins() {
-		return errorf(CodeOutOfScope, "changes of access documents and webhooks need the role or the right admin")
-	}
-	return nil
-}
-
 // checkAdminKinds is checkAdminKind for all edits, unless access documents decide: their refusal names the documents.
 func (tx *Tx) checkAdminKinds() (err error) {
 	for key := range tx.edits {

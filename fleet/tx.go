@@ -280,3 +280,17 @@ func (tx *Tx) recomputeLayers() {
 
 // UseContext lets the work on the Tx, its plan included, end with ctx. The error is then the cause of ctx's end.
 func (tx *Tx) UseContext(ctx context.Context) { tx.work = tx.base.newWork(ctx) }
+
+// ReadsEverything reports whether the principal may read the whole fleet, so that the change may use the history of any document.
+func (tx *Tx) ReadsEverything() bool { return tx.scope == nil || tx.scope.rights.Everywhere(RightRead) }
+
+// RefuseAdminKinds makes operations on documents that only admins may change fail with CodeOutOfScope, also if they change nothing.
+func (tx *Tx) RefuseAdminKinds() { tx.withoutAdmin = true }
+
+// checkAdminKind refuses a change of a document that only admins may change.
+func (tx *Tx) checkAdminKind(kind Kind) error {
+	if tx.withoutAdmin && tx.kinds.useOf(kind).forAdmins() {
+		return errorf(CodeOutOfScope, "changes of access documents and webhooks need the role or the right admin")
+	}
+	return nil
+}

@@ -126,16 +126,6 @@ func (s *State) readsSelected(d *Document) bool {
 	})
 }
 
-// mayReadCluster reports whether the principal may read a cluster. Selectors of operations select no others.
-func (tx *Tx) mayReadCluster(d *Document) bool {
-	if tx.ReadsEverything() || !tx.scope.rights.Include(RightRead) {
-		return true
-	}
-	return slices.ContainsFunc(tx.scope.rights.grants, func(a *access) bool {
-		return a.may(RightRead) && a.coversKind(KindCluster) && (a.On.Selector == "" || a.selector.Matches(d.Cluster()))
-	})
-}
-
 // reached returns the documents that a commit changes, and the clusters whose answers it changes, now or later.
 func (tx *Tx) reached(edits []edit, res *Result) (map[docKey]bool, error) {
 	out, check := map[docKey]bool{}, scopeCheck{tx: tx}
