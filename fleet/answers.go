@@ -129,7 +129,13 @@ func (s *State) resolveInputs(d *Effective, list *descriptor, only map[string]bo
 		if !ok {
 			return nil, nil, errorf(CodeUnresolved, "cluster %q refers to the %s %q, which is not in the store", d.id, list.rules.noun, id)
 		}
+		if def.refers {
+			return nil, nil, errorf(CodeUnresolved, "the %s %q has a reference without a value on cluster %q", list.rules.noun, id, d.id)
+		}
 		deps = append(deps, def)
+	}
+	if len(d.unresolved) > 0 {
+		return nil, nil, errorf(CodeUnresolved, "cluster %q has a reference without a value: %v", d.id, d.unresolved[0].err)
 	}
 	inputs, err := list.buildInputs(&inputContext{state: s, cluster: d}, deps, only)
 	return inputs, deps, err

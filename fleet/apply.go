@@ -35,8 +35,10 @@ func (ks *kindSet) state(rules Rules, head Head, at time.Time, records []Record)
 	s.newest = at
 	for _, doc := range docs {
 		s.docs[doc.Kind][doc.ID] = doc
+		s.countReferring(doc, 1)
 		s.newest = later(s.newest, doc.UpdatedAt)
 	}
+	s.listReferring()
 	if err := s.index(); err != nil {
 		return nil, err
 	}
@@ -158,7 +160,7 @@ func (s *State) unknownTypeKinds() (kinds []Kind) {
 // the kinds that changed. If clusters share a DNS name it returns an error and a State, which may only be used to find
 // further problems. Committed edits are accepted whatever their layerCost is.
 func (s *State) with(c Commit, edits []edit, committed bool) (*State, error) {
-	next := &State{kinds: s.kinds, rules: s.rules, head: c.Head(), at: c.At, newest: later(s.newest, c.At), docs: maps.Clone(s.docs), byDNS: s.byDNS, live: s.live, id: &stateID{}, holders: s.holders, access: s.access}
+	next := &State{kinds: s.kinds, rules: s.rules, head: c.Head(), at: c.At, newest: later(s.newest, c.At), docs: maps.Clone(s.docs), byDNS: s.byDNS, live: s.live, id: &stateID{}, holders: s.holders, access: s.access, refers: s.refers, referring: s.referring}
 	copied := map[Kind]bool{}
 	reindex := false
 	for _, e := range edits {
@@ -174,6 +176,8 @@ func (s *State) with(c Commit, edits []edit, committed bool) (*State, error) {
 			}
 		}
 		before := s.docs[e.kind][e.id]
+		next.countReferring(before, -1)
+		next.countReferring(e.doc, 1)
 		reindex = reindex || e.kind == KindCluster && indexedDiffers(before, e.doc)
 		if e.doc == nil {
 			delete(next.docs[e.kind], e.id)
@@ -191,6 +195,9 @@ func (s *State) with(c Commit, edits []edit, committed bool) (*State, error) {
 	}
 	if err := next.rereadResources(s, copied); err != nil {
 		return nil, err
+	}
+	if next.refers > 0 || s.refers > 0 {
+		next.listReferring()
 	}
 	if next.shared, next.definitions = s.shared, s.definitions; next.definitionsDiffer(copied) {
 		next.shared, next.definitions = &sharedObjects{}, &definitionsID{}

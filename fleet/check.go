@@ -144,6 +144,9 @@ func (c *checker) annotations(at string, annotations map[string]string) {
 func check(s *State, d *Document, limit int, work work) *checker {
 	c := &checker{next: s, limit: limit, work: work}
 	if !d.Deleted() {
+		if s.kinds.mayBeServed(d.Kind) {
+			checkReferences(c, d)
+		}
 		d.rules.check(c, d)
 	}
 	return c

@@ -89,6 +89,7 @@ func checkCluster(c *checker, d *Document) {
 	}
 	c.required("/environment", cl.Environment)
 	c.labels("/labels", cl.Labels)
+	c.variables(cl.Variables)
 	if p := cl.Pinned; p != nil {
 		c.required("/pinned/reason", p.Reason)
 		c.text("/pinned/reason", p.Reason, 1024)

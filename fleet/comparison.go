@@ -140,7 +140,8 @@ func (s *State) clusterVersion(layers *layerResolution, id string, body []byte) 
 		return nil, err
 	}
 	matched := layers.match(doc.Cluster(), layers.overlays[reached[0]], nil, nil)
-	if len(matched.layers) == 0 && matched.overlay == nil {
+	s.addFacts(doc, &matched)
+	if len(matched.layers) == 0 && matched.overlay == nil && matched.facts == nil {
 		return doc.own, nil
 	}
 	return s.kinds.effective(doc, layers.chain(s.kinds, matched, s.layers), nil), nil

@@ -125,7 +125,7 @@ func (c *checker) valuesFrom(at string, refs []api.ValuesReference) {
 		}
 		at := at + jsontext.Pointer(i)
 		c.oneOf(at+"/kind", ref.Kind, "Secret", "ConfigMap")
-		c.dnsSubdomain(at+"/name", ref.Name)
+		c.dnsSubdomain(at+"/name", placeholder(ref.Name))
 		if ref.ValuesKey == "" {
 			continue
 		}

@@ -201,7 +201,7 @@ func checkComponent(c *checker, d *Document) {
 	if n := encodedSize(p.Patches); n > maxPatchesBytes {
 		c.problem("/patches", "%d bytes; the patches of one component are at most %d", n, maxPatchesBytes)
 	}
-	c.patches("/patches", p.Type, p.Patches, patchProblems(p.Type, p.Patches))
+	c.patches("/patches", p.Type, p.Patches, patchProblems(p.Type, placeholderValues(p.Patches)))
 	c.valuesFrom("/values_from", p.ValuesFrom)
 	checkDependencies(c, p)
 	checkVersionPolicies(c, p)

@@ -55,25 +55,29 @@ func (ks *kindSet) effective(d *Document, st *layerChain, previous *Effective) *
 	}
 	var same *Effective
 	switch {
-	case len(st.layers) == 0:
+	case len(st.layers) == 0 && !d.refers:
 		same = own
-	case previous != nil && previous.own == own && slices.Equal(previous.chain.layers, st.layers):
+	case previous != nil && previous.own == own && slices.Equal(previous.chain.layers, st.layers) && previous.chain.facts.sameAs(st.facts):
 		same = previous
 	}
 	if same != nil {
 		return &Effective{
 			id: own.id, value: same.value, cluster: same.cluster, bound: same.bound, block: own.block, answers: same.answers,
-			chain: st, shared: ks.hasNoSettings(own), mergedEntries: same.mergedEntries, own: own,
+			chain: st, shared: ks.hasNoSettings(own), mergedEntries: same.mergedEntries, own: own, unresolved: same.unresolved,
 		}
 	}
 	e := &Effective{id: own.id, value: ks.copyValue(own.value), block: own.block, answers: newAnswers(ks.compiledCount), chain: st, shared: ks.hasNoSettings(own), mergedEntries: ks.mergedEntries(own, st.layers), own: own}
 	e.cluster = ks.cluster(e.value)
 	e.cluster.DeletionProtection = own.cluster.DeletionProtection || st.deletionProtection
-	if e.shared {
+	if len(st.variables) > 0 {
+		e.cluster.Variables = maps.Clone(st.variables)
+		maps.Copy(e.cluster.Variables, own.cluster.Variables)
+	}
+	if e.shared && len(st.layers) > 0 {
 		for _, a := range ks.lists[:ks.compiledCount] {
 			a.copyList(st.base, e)
 		}
-		e.cluster.Patches, e.cluster.Resources, e.bound = st.base.cluster.Patches, st.base.cluster.Resources, st.base.bound
+		e.cluster.Patches, e.cluster.Resources, e.bound, e.unresolved = st.base.cluster.Patches, st.base.cluster.Resources, st.base.bound, st.base.unresolved
 		return e
 	}
 	ks.applyCluster(st, own, e)
@@ -98,6 +102,9 @@ func (ks *kindSet) applyCluster(st *layerChain, own, e *Effective) {
 	}
 	e.cluster.Resources = st.resourcesOver(own.cluster)
 	e.cluster.Patches = ks.patchesOf(st, own, e)
+	if st.facts != nil {
+		e.resolveSettings(st.facts)
+	}
 	e.bound = ks.clusterBound(e.value)
 }
 

@@ -13,23 +13,24 @@ type Code string
 
 // The codes of the errors this package returns.
 const (
-	CodeInvalid        Code = "validation_error"      // the request is not valid; Problems has the reasons
-	CodeNotFound       Code = "not_found"             // the document does not exist
-	CodeConflict       Code = "conflict"              // the document exists already
-	CodeInUse          Code = "in_use"                // other documents refer to it
-	CodeProtected      Code = "protected"             // deletion protection is on
-	CodeStale          Code = "stale"                 // If-Match does not name the current version; ETag does
-	CodeLimitExceeded  Code = "limit_exceeded"        // some cluster's answer would be larger than Flux accepts
-	CodeFieldConflict  Code = "field_conflict"        // another manager owns a patch with a different value
-	CodeRevertConflict Code = "revert_conflict"       // a later revision changed the same fields
-	CodeObjectConflict Code = "object_conflict"       // two inputs of a cluster would make the same object
-	CodeConfirm        Code = "confirmation_required" // the removals require a plan that was reviewed
-	CodeInRollout      Code = "in_rollout"            // an open rollout changes the same fields
-	CodeFrozen         Code = "frozen"                // a freeze forbids to change the answers to some clusters
-	CodePinned         Code = "pinned"                // a pinned cluster would be deleted or served something else
-	CodeOutOfScope     Code = "out_of_scope"          // no access document of the principal permits the whole change
-	CodeNotStageable   Code = "not_stageable"         // a rollout cannot make the change
-	CodeUnresolved     Code = "unresolved_reference"  // stored data refers to a missing document
+	CodeInvalid         Code = "validation_error"      // the request is not valid; Problems has the reasons
+	CodeNotFound        Code = "not_found"             // the document does not exist
+	CodeConflict        Code = "conflict"              // the document exists already
+	CodeInUse           Code = "in_use"                // other documents refer to it
+	CodeProtected       Code = "protected"             // deletion protection is on
+	CodeStale           Code = "stale"                 // If-Match does not name the current version; ETag does
+	CodeLimitExceeded   Code = "limit_exceeded"        // some cluster's answer would be larger than Flux accepts
+	CodeFieldConflict   Code = "field_conflict"        // another manager owns a patch with a different value
+	CodeRevertConflict  Code = "revert_conflict"       // a later revision changed the same fields
+	CodeObjectConflict  Code = "object_conflict"       // two inputs of a cluster would make the same object
+	CodeConfirm         Code = "confirmation_required" // the removals require a plan that was reviewed
+	CodeInRollout       Code = "in_rollout"            // an open rollout changes the same fields
+	CodeFrozen          Code = "frozen"                // a freeze forbids to change the answers to some clusters
+	CodePinned          Code = "pinned"                // a pinned cluster would be deleted or served something else
+	CodeOutOfScope      Code = "out_of_scope"          // no access document of the principal permits the whole change
+	CodeNotStageable    Code = "not_stageable"         // a rollout cannot make the change
+	CodeMissingVariable Code = "missing_variable"      // a cluster would be served a reference without a value
+	CodeUnresolved      Code = "unresolved_reference"  // stored data refers to a missing document
 )
 
 // Problem is one problem of a document: its place (a JSON pointer, RFC 6901) and a description. Kind and ID name the

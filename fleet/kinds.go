@@ -8,6 +8,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/variables"
 )
 
 // typeDefaultField is a field of a stored component whose type is kustomize only because of its oci_url, since no request
@@ -155,6 +156,9 @@ func (ks *kindSet) newDocument(kind *kindRules, rec Record, value any) (*Documen
 		}
 	}
 	doc := &Document{Record: rec, value: value, rules: kind}
+	if doc.refers = len(referringFields(rec.Kind)) > 0 && variables.In(rec.Body); doc.refers {
+		doc.references = referencesIn(doc)
+	}
 	cluster := ks.cluster(value)
 	if cluster == nil {
 		doc.bound = kind.bound(value)

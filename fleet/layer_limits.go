@@ -17,6 +17,7 @@ type layerMatch struct {
 	key           string // see chainKey; with an overlay, it ends with its rollouts
 	mergedEntries int
 	overlay       *Overlay
+	facts         *facts // nil: the cluster has no references
 }
 
 // costCounter computes a layerCost before anything is merged.

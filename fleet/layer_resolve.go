@@ -22,6 +22,7 @@ func (s *State) recomputeLayers(before *State, edits []edit, changed, committed 
 	var clusters []*Document
 	if before != nil {
 		was = before.layers
+		layersChanged = layersChanged || (s.refers == 0) != (before.refers == 0) || !slices.Equal(s.referring, before.referring)
 		for _, e := range edits {
 			layersChanged = layersChanged || e.kind == KindLayer
 			if d := s.docs[KindCluster][e.id]; e.kind == KindCluster && d != nil {
@@ -31,7 +32,7 @@ func (s *State) recomputeLayers(before *State, edits []edit, changed, committed 
 	}
 	var err error
 	switch {
-	case len(s.docs[KindLayer]) == 0 && (s.rollouts == nil || len(s.rollouts.delivering) == 0):
+	case len(s.docs[KindLayer]) == 0 && s.refers == 0 && (s.rollouts == nil || len(s.rollouts.delivering) == 0):
 		s.layers = nil
 	case layersChanged:
 		s.layers, err = s.kinds.resolveAll(s, before, cmp.Or(was, &layerResolution{}), committed)
@@ -77,8 +78,11 @@ func (ks *kindSet) resolveAll(s, before *State, was *layerResolution, committed 
 			prev = before.docs[KindCluster][clusters[i].ID]
 		}
 		found[i] = next.matchAgain(ks, clusters[i], reached[i], prev, was, known)
+		s.addFacts(clusters[i], &found[i])
 	})
-	return next.resolve(ks, was, clusters, found, &costCounter{chains: map[string][]*Document{}}, committed)
+	out, err := next.resolve(ks, was, clusters, found, &costCounter{chains: map[string][]*Document{}}, committed)
+	next.neededExpanded = len(next.expanded)
+	return out, err
 }
 
 // reach returns, for each cluster, the set of delivering rollouts that reach it, and computes the overlays of these sets.
@@ -112,8 +116,12 @@ func (l *layerResolution) resolveChanged(s *State, clusters []*Document, edits [
 	all := costCounter{chains: map[string][]*Document{}}
 	for _, e := range next.effective { // chains without clusters are dropped
 		all.add(e.chain.layers, e.chain.key, e.mergedEntries)
-		next.chains[e.chain.key] = e.chain
+		next.chains[e.chain.mapKey()] = e.chain
+		if e.chain.unresolved != nil {
+			next.chains[e.chain.key] = e.chain.unresolved
+		}
 	}
+	next.keepExpanded(s.kinds, l)
 	reached, err := next.reach(s, l, clusters)
 	if err != nil {
 		return nil, err
@@ -121,6 +129,7 @@ func (l *layerResolution) resolveChanged(s *State, clusters []*Document, edits [
 	found := make([]layerMatch, len(clusters))
 	for i, d := range clusters {
 		found[i] = next.matchAgain(s.kinds, d, reached[i], nil, l, nil)
+		s.addFacts(d, &found[i])
 	}
 	return next.resolve(s.kinds, l, clusters, found, &all, committed)
 }
@@ -205,9 +214,34 @@ func (l *layerResolution) match(c *api.Cluster, v *Overlay, known map[*Document]
 
 // chain returns the chain of some layers; nil if there are none. A chain of unchanged layers is reused.
 func (l *layerResolution) chain(ks *kindSet, m layerMatch, was *layerResolution) *layerChain {
-	if len(m.layers) == 0 && m.overlay == nil {
+	if len(m.layers) == 0 && m.overlay == nil && m.facts == nil {
 		return nil
 	}
+	st := l.unresolvedChain(ks, m, was)
+	if m.facts == nil {
+		return st
+	}
+	key := m.key + m.facts.key
+	resolved := l.chains[key]
+	if resolved == nil {
+		if resolved = was.chains[key]; resolved == nil || resolved.unresolved != st || !resolved.facts.sameAs(m.facts) {
+			resolved = l.withFacts(ks, st, m.facts, was)
+		}
+		l.chains[key] = resolved
+	}
+	return resolved
+}
+
+// mapKey is the key of the chain among those of all clusters.
+func (st *layerChain) mapKey() string {
+	if st.facts == nil {
+		return st.key
+	}
+	return st.key + st.facts.key
+}
+
+// unresolvedChain is chain without the results of references.
+func (l *layerResolution) unresolvedChain(ks *kindSet, m layerMatch, was *layerResolution) *layerChain {
 	st := l.chains[m.key]
 	if st == nil {
 		if st = was.chains[m.key]; st == nil || !slices.Equal(st.layers, m.layers) || st.overlay != m.overlay {
@@ -301,6 +335,12 @@ func (ks *kindSet) newChain(docs []*Document) *layerChain {
 					st.patches[component][path] = nil
 				}
 			}
+		}
+		for name, value := range l.Variables {
+			if st.variables == nil {
+				st.variables = api.Variables{}
+			}
+			st.variables[name] = value
 		}
 		if l.DeletionProtection != nil {
 			st.deletionProtection = *l.DeletionProtection

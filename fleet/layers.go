@@ -155,6 +155,7 @@ func checkLayer(c *checker, l *layer) {
 		c.problem("/priority", "must be 0 to %d", maxPriority)
 	}
 	checkLayerSelector(c, l)
+	c.variables(l.Variables)
 	for _, typeID := range sortedKeys(l.Resources) {
 		if c.next.kinds.descriptor(ResourceKind(typeID)) == nil {
 			c.problem(jsontext.Pointer("resources", typeID), "there is no resource type %q", typeID)
@@ -273,7 +274,7 @@ func checkLayerPatches(c *checker, l *layer, id string) {
 		}
 	}
 	kind := doc.Component().Type
-	c.patches(jsontext.Pointer("patches", id), kind, set, patchProblems(kind, set))
+	c.patches(jsontext.Pointer("patches", id), kind, set, patchProblems(kind, placeholderValues(set)))
 }
 
 // checkPriorities refuses layers with the same priority, between which the winner would be undefined.

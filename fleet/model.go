@@ -74,6 +74,8 @@ type State struct {
 	detached bool
 
 	references *references // from clusters to definitions
+	refers     int         // clusters, layers and definitions with references to facts of a cluster
+	referring  []*Document // the definitions of these
 
 	components   catalog
 	liveClusters struct { // sorted by id, for All: sorting is the most expensive part of a summary of the fleet
@@ -270,6 +272,9 @@ type Document struct {
 	rules *kindRules
 	bound int        // of a definition; see answer_size.go
 	own   *Effective // configuration from the cluster's document alone; nil for other kinds. With layers: [State.Effective]
+
+	refers     bool     // it has text that must be expanded on a cluster: see variables.go
+	references []string // in it, sorted
 }
 
 // Effective is the effective configuration of a cluster: the settings of its document merged over those of the matching
@@ -287,6 +292,7 @@ type Effective struct {
 	shared        bool        // the document has no settings: all such clusters with the same layers share their lists
 	mergedEntries int         // see layer_limits.go
 	own           *Effective  // the configuration from the document alone; nil if that is this one
+	unresolved    []unresolvedValue
 
 	// checked identifies the definitions with which the lists, the patches and the size of the answers had no problems.
 	checked atomic.Pointer[definitionsID]
@@ -323,6 +329,8 @@ type resource struct {
 	of      *Document // its type; nil if the document is read alone
 	fields  []inputField
 	endless bool // its defaults exceed the limit
+	// expanded: it has the values that references have on some clusters.
+	expanded bool
 
 	renderings *renderings
 }
@@ -359,6 +367,11 @@ type layer struct {
 	resources         map[string][]overlay.Entry[api.ResourceAssignment]
 	componentDefaults map[string]overlay.Entry[api.ComponentAssignment] // of components, including those that the layer does not assign
 	entryCounts       map[Kind]int                                      // number of entries by kind
+
+	assigned struct { // see [layer.assigns]
+		once sync.Once
+		set  map[docKey]bool
+	}
 }
 
 // layerChain is the merged result of some layers, for all clusters that match exactly these.
@@ -371,6 +384,9 @@ type layerChain struct {
 	deletionProtection bool
 	base               *Effective // configuration of a cluster without settings of its own
 	overlay            *Overlay   // of the rollouts that reach the clusters, or of the pin of the cluster; nil: none
+	variables          api.Variables
+	facts              *facts      // of its clusters; nil: they have no references, or these are not resolved
+	unresolved         *layerChain // the same without facts; nil: this one has none
 }
 
 // layerResolution holds the layers of a State and their effect on its clusters. It is computed when a layer or a cluster
@@ -384,7 +400,10 @@ type layerResolution struct {
 	// delivering are the rollouts with a started stage. overlays are those of the sets of them that reach some cluster.
 	delivering []*Document
 	overlays   map[rolloutMask]*Overlay
-	mu         sync.Mutex // protects chains, overlays and cost during a Tx, whose edits run on many clusters concurrently
+	// expanded are the definitions with the values of their references; neededExpanded is how many there were when all were needed.
+	expanded       map[expandedKey]*Document
+	neededExpanded int
+	mu             sync.Mutex // protects chains, overlays and cost during a Tx, whose edits run on many clusters concurrently
 }
 
 // layersVersion identifies layers until one of them changes, without keeping their former results alive.

@@ -11,6 +11,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/rendering"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/variables"
 )
 
 // Deletion policies of a namespace.
@@ -57,7 +58,11 @@ func (d *Document) namespace() *api.Namespace { return d.value.(*api.Namespace) 
 func checkNamespace(c *checker, d *Document) {
 	n := d.namespace()
 	c.dnsLabel("/id", n.ID)
-	c.labels("/labels", n.Labels)
+	labels := make(map[string]string, len(n.Labels))
+	for k, v := range n.Labels {
+		labels[k] = placeholder(v)
+	}
+	c.labels("/labels", labels)
 	c.annotations("/annotations", n.Annotations)
 	for at, keys := range map[string]map[string]string{"/labels": n.Labels, "/annotations": n.Annotations} {
 		for _, k := range sortedKeys(keys) {
@@ -71,7 +76,7 @@ func checkNamespace(c *checker, d *Document) {
 		}
 	}
 	for _, k := range sortedKeys(n.Labels) {
-		if problem := podSecurityProblem(k, n.Labels[k]); problem != "" && !c.full() {
+		if problem := podSecurityProblem(k, n.Labels[k]); problem != "" && !variables.In(n.Labels[k]) && !c.full() {
 			c.problem("/labels"+jsontext.Pointer(k), "%s; Kubernetes refuses the namespace, and Flux then applies no namespace of the cluster", problem)
 		}
 	}

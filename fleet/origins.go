@@ -121,7 +121,7 @@ func (s *State) builtInputs(d *Document, a *descriptor, id string, yield func(Bu
 func (s *State) originOn(has *Effective, doc *Document) (Origin, error) {
 	origin, err := originOf(doc)
 	stored, exists := s.docs[doc.Kind][doc.ID]
-	if err != nil || !exists || len(has.rolloutsOn()) == 0 || has.chain == nil || has.chain.overlay.get(doc.Kind, doc.ID) == nil {
+	if err != nil || !exists || len(has.rolloutsOn()) == 0 || has.chain == nil || has.chain.variant(doc.Kind, doc.ID) == nil {
 		return origin, err
 	}
 	if origin.Stored, err = unstructured.Decode(stored.Body); err != nil {

@@ -41,6 +41,14 @@ func sameDocument(a, b *Document) bool {
 	return a == b || a != nil && b != nil && a.rules == b.rules && bytes.Equal(a.Body, b.Body)
 }
 
+// variant returns the version of a document that rollouts or a pin put in place of the stored one; nil: there is none.
+func (st *layerChain) variant(kind Kind, id string) *Document {
+	if st.unresolved != nil {
+		st = st.unresolved
+	}
+	return st.overlay.get(kind, id)
+}
+
 // rolloutsOn returns the rollouts that reach a cluster.
 func (e *Effective) rolloutsOn() []*Document {
 	if e.chain == nil || e.chain.overlay == nil {

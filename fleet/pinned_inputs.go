@@ -77,6 +77,7 @@ func (ks *kindSet) decodePin(d *Document) (settings *Document, chain *layerChain
 		if v.docs[key], err = ks.document(Record{Kind: stored.Kind, ID: stored.ID, Body: stored.Body, CreatedAt: stored.CreatedAt, UpdatedAt: stored.UpdatedAt}); err != nil {
 			return nil, nil, err
 		}
+		v.docs[key].refers = false // it has the values already
 	}
 	if settings, err = ks.document(Record{Kind: KindCluster, ID: p.ID, Body: p.Settings}); err != nil {
 		return nil, nil, err

@@ -169,7 +169,7 @@ func (s *State) newWork(ctx context.Context) work {
 	w.templates = rendering.NewBudget(s.templateSteps())
 	w.isStored = func(definition any) bool {
 		r, ok := definition.(*resource)
-		return ok && slices.ContainsFunc(s.versions(ResourceKind(r.of.ID), r.ID), func(doc *Document) bool { return doc.value == r })
+		return ok && (r.expanded || slices.ContainsFunc(s.versions(ResourceKind(r.of.ID), r.ID), func(doc *Document) bool { return doc.value == r }))
 	}
 	return w
 }

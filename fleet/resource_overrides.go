@@ -1,13 +1,16 @@
 package fleet
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/variables"
 )
 
 // Settings that clusters and layers have for a definition of a resource type.
@@ -70,8 +73,8 @@ func (e *Effective) inOverrides(typeID, id string, p Problem) Problem {
 
 // checkOverridesOf checks the overrides of an entry, on a cluster or in a layer's document; has is nil for a layer.
 func checkOverridesOf(c *checker, has *Effective, typeID string, e *api.ResourceAssignment, where string) {
-	if len(e.Overrides) == 0 {
-		return
+	if len(e.Overrides) == 0 || has == nil && slices.ContainsFunc(slices.Collect(maps.Values(e.Overrides)), variables.In[json.RawMessage]) {
+		return // the results of references are checked on clusters
 	}
 	doc, ok := c.next.definition(has, ResourceKind(typeID), e.ID)
 	if !ok {

@@ -216,6 +216,9 @@ func checkResource(c *checker, d *Document) {
 	if schema == nil {
 		return // the type is refused, or its problems are stored already
 	}
+	if d.refers {
+		return // the results are checked on clusters
+	}
 	if r.endless {
 		c.spec("/spec", []typeschema.Problem{typeschema.Endless})
 		return

@@ -230,18 +230,24 @@ func (s *State) definition(e *Effective, kind Kind, id string) (*Document, bool)
 // stored returns a stored document; nil: there is none. Clusters may have another one in its place: see [State.definition].
 func (s *State) stored(kind Kind, id string) *Document { return s.docs[kind][id] }
 
-// versions returns the versions of a definition that clusters have: the stored document, and its variants.
+// versions returns the versions of a definition that clusters have: the stored document, its variants, and these with the values of references.
 func (s *State) versions(kind Kind, id string) []*Document {
 	doc := s.docs[kind][id]
 	if doc == nil {
 		return nil
 	}
 	out := []*Document{doc}
-	if s.layers != nil {
-		for _, v := range s.layers.overlays {
-			if other := v.get(kind, id); other != nil {
-				out = append(out, other)
-			}
+	if s.layers == nil {
+		return out
+	}
+	for _, v := range s.layers.overlays {
+		if other := v.get(kind, id); other != nil {
+			out = append(out, other)
+		}
+	}
+	for _, from := range slices.Clone(out) {
+		if from.refers {
+			out = append(out, s.layers.expandedFrom(from)...)
 		}
 	}
 	return out

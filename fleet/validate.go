@@ -64,7 +64,11 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 		if err := v.checkInUse(tx, edits); err != nil {
 			return Result{}, err
 		}
+		if err := v.checkMissing(tx, edits); err != nil {
+			return Result{}, err
+		}
 		v.checkDocuments(edits)
+		v.checkExpanded(edits)
 		v.checkDependents(edits)
 		v.checkSharedObjects(edits)
 		if err := tx.work.stopped(); err != nil {
@@ -228,6 +232,9 @@ func (v *txValidation) checkDocuments(edits []edit) {
 func (v *txValidation) check(doc *Document, limit int, known bool) *checker {
 	c := &checker{next: v.next, base: v.base, limit: limit, alreadyValid: known, recalled: v.recalled[docKey{doc.Kind, doc.ID}], work: v.work, valid: &v.valid}
 	if !doc.Deleted() {
+		if v.next.kinds.mayBeServed(doc.Kind) {
+			checkReferences(c, doc)
+		}
 		doc.rules.check(c, doc)
 	}
 	return c

@@ -515,6 +515,9 @@ type Cluster struct {
 	// Labels Labels, which selectors match.
 	Labels Labels `json:"labels"`
 
+	// Variables Variables of the cluster by name, for references `${vars.NAME}` in settings; they win over those of its layers.
+	Variables Variables `json:"variables,omitempty"`
+
 	// PlatformComponents In the order they are served.
 	PlatformComponents []ComponentAssignment `json:"platform_components"`
 
@@ -620,6 +623,9 @@ type ClusterCreate struct {
 	//
 	// Example: {"team":"platform"}
 	Labels nullable.Nullable[map[string]string] `json:"labels,omitempty"`
+
+	// Variables Variables of the cluster by name, for references `${vars.NAME}` in settings; they win over those of its layers.
+	Variables nullable.Nullable[map[string]Variable] `json:"variables,omitempty"`
 
 	// PlatformComponents In the order they are served.
 	PlatformComponents nullable.Nullable[[]ComponentAssignmentInput] `json:"platform_components,omitempty"`
@@ -728,6 +734,9 @@ type ClusterPatch struct {
 	//
 	// Example: {"team":"platform"}
 	Labels nullable.Nullable[map[string]*string] `json:"labels,omitempty"`
+
+	// Variables Variables of the cluster by name, for references `${vars.NAME}` in settings; they win over those of its layers; null removes one.
+	Variables nullable.Nullable[map[string]*MergeVariable] `json:"variables,omitempty"`
 
 	// PlatformComponents In the order they are served.
 	PlatformComponents nullable.Nullable[[]ComponentAssignmentInput] `json:"platform_components,omitempty"`
@@ -985,6 +994,9 @@ type ClusterUpdate struct {
 	//
 	// Example: {"team":"platform"}
 	Labels nullable.Nullable[map[string]string] `json:"labels,omitempty"`
+
+	// Variables Variables of the cluster by name, for references `${vars.NAME}` in settings; they win over those of its layers.
+	Variables nullable.Nullable[map[string]Variable] `json:"variables,omitempty"`
 
 	// PlatformComponents In the order they are served.
 	PlatformComponents nullable.Nullable[[]ComponentAssignmentInput] `json:"platform_components,omitempty"`
@@ -2655,6 +2667,9 @@ type Layer struct {
 	// Example: false
 	All bool `json:"all,omitempty"`
 
+	// Variables Variables by name, for references `${vars.NAME}` in the settings of these clusters.
+	Variables Variables `json:"variables,omitempty"`
+
 	// PlatformComponents The components of these clusters, in the order in which they are served.
 	PlatformComponents []LayerComponent `json:"platform_components"`
 
@@ -2808,6 +2823,9 @@ type LayerCreate struct {
 	// Example: false
 	All nullable.Nullable[bool] `json:"all,omitempty"`
 
+	// Variables Variables by name, for references `${vars.NAME}` in the settings of these clusters.
+	Variables nullable.Nullable[map[string]Variable] `json:"variables,omitempty"`
+
 	// PlatformComponents The components of these clusters, in the order in which they are served.
 	PlatformComponents nullable.Nullable[[]LayerComponentInput] `json:"platform_components,omitempty"`
 
@@ -2943,6 +2961,9 @@ type LayerPatch struct {
 	// Example: false
 	All nullable.Nullable[bool] `json:"all,omitempty"`
 
+	// Variables Variables by name, for references `${vars.NAME}` in the settings of these clusters; null removes one.
+	Variables nullable.Nullable[map[string]*MergeVariable] `json:"variables,omitempty"`
+
 	// PlatformComponents The components of these clusters, in the order in which they are served.
 	PlatformComponents nullable.Nullable[[]LayerComponentInput] `json:"platform_components,omitempty"`
 
@@ -3058,6 +3079,9 @@ type LayerUpdate struct {
 	//
 	// Example: false
 	All nullable.Nullable[bool] `json:"all,omitempty"`
+
+	// Variables Variables by name, for references `${vars.NAME}` in the settings of these clusters.
+	Variables nullable.Nullable[map[string]Variable] `json:"variables,omitempty"`
 
 	// PlatformComponents The components of these clusters, in the order in which they are served.
 	PlatformComponents nullable.Nullable[[]LayerComponentInput] `json:"platform_components,omitempty"`
@@ -3223,6 +3247,11 @@ type MergePatchValues = map[string]*json.RawMessage
 //
 // Example: {"podinfo":{"replicaCount":"3","ui.message":null}}
 type MergePatches = map[string]*json.RawMessage
+
+// MergeVariable A variable, or null to remove it.
+//
+// Example: eu.example.com
+type MergeVariable = json.RawMessage
 
 // Namespace A namespace definition.
 type Namespace struct {
@@ -5900,6 +5929,16 @@ type ValuesReference struct {
 	// Example: false
 	Optional bool `json:"optional,omitempty"`
 }
+
+// Variable A string of at most 1024 bytes, a number or a boolean. A string may hold references to facts of the cluster and to other variables.
+//
+// Example: eu.example.com
+type Variable = json.RawMessage
+
+// Variables Variables by name: a letter or `_`, then up to 62 letters, digits and `_`.
+//
+// Example: {"domain":"example.com","replicas":2}
+type Variables map[string]Variable
 
 // Version The version of the server.
 type Version struct {
