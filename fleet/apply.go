@@ -212,6 +212,9 @@ func (s *State) with(c Commit, edits []edit, committed bool) (*State, error) {
 	if err := next.recomputeLayers(s, edits, rolloutsChanged, committed); err != nil {
 		return nil, err
 	}
+	if next.layers != s.layers && next.layers.expansionsID() != s.layers.expansionsID() {
+		next.shared = &sharedObjects{} // other values of references render other objects
+	}
 	next.references = s.references.after(next, s, edits)
 	if err := next.applyPins(s); err != nil {
 		return nil, err

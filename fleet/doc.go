@@ -23,7 +23,8 @@
 //  2. document.go, kinds.go, kind_descriptor.go and definitions.go: documents, and kinds of documents. shared_fields.go decodes
 //     clusters that share values.
 //  3. layer_merge.go, layer_resolve.go, layer_limits.go and effective.go: settings that clusters share, and the effective
-//     configuration of each cluster. pinned_inputs.go computes the configuration that a pin keeps.
+//     configuration of each cluster. variables.go replaces references in settings, layer_variables.go finds their values. pinned_inputs.go computes
+//     the configuration that a pin keeps.
 //  4. state.go reads the documents at one revision, apply.go computes the next State from a commit. references.go finds the
 //     clusters that refer to a definition.
 //  5. answers.go: the answer to a poll. answer_encoding.go encodes it, receipts.go identifies its inputs.
@@ -36,7 +37,7 @@
 //     managers, etag.go makes an edit depend on the version that its author knows. tx_layers.go resolves layers with the edits. batch.go,
 //     restore.go, revert.go, layer_edits.go and adopt.go edit many documents, batch_run.go runs the operations of a batch,
 //     seed.go creates the first documents.
-//  8. validate.go validates a change, with the collected problems of tx_validation.go. namespace_removals.go, dependents.go, layer_changes.go and
+//  8. validate.go validates a change, with the collected problems of tx_validation.go. missing_variables.go, namespace_removals.go, dependents.go, layer_changes.go and
 //     answer_size.go check the clusters that a change affects indirectly.
 //  9. affected.go finds the clusters whose polls change, removals.go the objects that they lose. guard.go and budget.go limit
 //     these removals, orphans.go records objects that Flux keeps.

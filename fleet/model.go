@@ -403,6 +403,7 @@ type layerResolution struct {
 	// expanded are the definitions with the values of their references; neededExpanded is how many there were when all were needed.
 	expanded       map[expandedKey]*Document
 	neededExpanded int
+	expansions     *definitionsID // unchanged until there is another expanded definition
 	mu             sync.Mutex // protects chains, overlays and cost during a Tx, whose edits run on many clusters concurrently
 }
 
@@ -661,3 +662,25 @@ type Overlay struct {
 
 // storedDocuments returns stored documents, which may be nil.
 type storedDocuments func(kind Kind, id string) *Document
+
+// facts are the values of the references in the settings and definitions of a cluster.
+type facts struct {
+	key         string            // equal for clusters with equal facts
+	values      map[string]string // by reference
+	missing     map[string]string // reasons by reference, of those without a value
+	definitions []*Document       // with references, that the cluster has
+}
+
+// unresolvedValue is a setting of a cluster with a reference that has no value.
+type unresolvedValue struct {
+	kind Kind
+	id   string
+	path string // of the setting
+	err  error
+}
+
+// expandedKey identifies a definition with the values of its references.
+type expandedKey struct {
+	from   *Document
+	values string
+}

@@ -22,7 +22,7 @@ var readsStored = map[string]string{
 	"State.stored":     "overlayOf makes variants of them",
 
 	// The documents themselves.
-	"State.All": "", "State.Count": "", "State.Find": "", "State.Get": "", "State.Has": "", "State.Record": "", "State.sorted": "", "Tx.create": "asks whether it exists", "access.Check.Right": "asks for the rights on it", "Rights.Try": "tries the right on the document itself", "access.Check.tryRight": "tries the right on the document itself",
+	"State.All": "", "State.listReferring": "lists the stored ones; addFacts takes the versions of the cluster", "layerResolution.withFacts": "writes", "referencesIn": "reads the fields of one document", "checker.references": "reads the fields of one document", "State.Count": "", "State.Find": "", "State.Get": "", "State.Has": "", "State.Record": "", "State.sorted": "", "Tx.create": "asks whether it exists", "access.Check.Right": "asks for the rights on it", "Rights.Try": "tries the right on the document itself", "access.Check.tryRight": "tries the right on the document itself",
 	"State.templateSteps": "counts documents", "kindSet.state": "", "State.with": "", "State.editsOf": "", "State.rereadResources": "", "changesOf": "", "Tx.changes": "",
 	"scopeCheck.permits": "", "scopeCheck.onlyVersions": "", "Tx.raw": "", "Tx.each": "", "Tx.Match": "", "Tx.delete": "", "Tx.endTombstones": "", "Tx.hasLastingChange": "", "Batch.restore": "", "Tx.suspendRecreated": "asks whether it exists",
 	"Result.hash": "", "Result.ownership": "", "history.Blame": "explains stored documents", "history.clusterPast.changesAt": "",

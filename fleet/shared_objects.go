@@ -63,6 +63,9 @@ func (s *State) sharedByDefinitions(work work) map[docKey][]rendering.Object {
 // objectsOfVersions returns the objects that a definition renders, in any version that clusters have of it.
 func (s *State) objectsOfVersions(kind Kind, id string, work work) (objects []rendering.Object) {
 	for _, doc := range s.versions(kind, id) {
+		if doc.refers {
+			continue // no cluster has it as it is stored
+		}
 		for _, o := range doc.value.(*resource).rendered(nil, work).Objects {
 			if !slices.Contains(objects, o) {
 				objects = append(objects, o)

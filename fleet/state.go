@@ -245,9 +245,12 @@ func (s *State) versions(kind Kind, id string) []*Document {
 			out = append(out, other)
 		}
 	}
-	for _, from := range slices.Clone(out) {
-		if from.refers {
-			out = append(out, s.layers.expandedFrom(from)...)
+	if slices.ContainsFunc(out, func(d *Document) bool { return d.refers }) {
+		stored := out
+		for key, made := range s.layers.expanded {
+			if slices.Contains(stored, key.from) {
+				out = append(out, made)
+			}
 		}
 	}
 	return out

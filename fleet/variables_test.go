@@ -7,8 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/variables"
 )
@@ -157,4 +160,144 @@ func byHand(t require.TestingT, s *State, d *Document) *State {
 	made, err := NewState(testRules, flat.head, flat.at, records)
 	require.NoError(t, err)
 	return made
+}
+
+// TestMissingVariable: a change after which a cluster would be served a reference without a value is refused, whatever causes it.
+func TestMissingVariable(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		edit func(*Tx) error
+		says string
+	}{
+		"label removed":        {patch(KindCluster, "a", `{"labels":{"region":null}}`), `${cluster.labels.region}: there is no label "region" (in the platform component "h"), on 1 cluster: a`},
+		"through a variable":   {patch(KindCluster, "a", `{"labels":{"region":null}}`), `${vars.d}: ${cluster.labels.region}: there is no label "region" (both of the platform component "h", set by layer "all")`},
+		"variable removed":     {patch(KindLayer, "all", `{"variables":{"d":null}}`), `${vars.d}: there is no variable "d" (both of the platform component "h", set by layer "all"), on 2 clusters: a, b`},
+		"text of the catalog":  {patch(KindComponent, "h", `{"patches":{"host":"g.${vars.nope}"}}`), `${vars.nope}: there is no variable "nope" (in the platform component "h"), on 2 clusters: a, b`},
+		"text of a layer":      {patch(KindLayer, "all", `{"patches":{"h":{"host":"g.${vars.nope}"}}}`), `there is no variable "nope"`},
+		"text of a cluster":    {patch(KindCluster, "a", `{"patches":{"h":{"host":"g.${vars.nope}"}}}`), `(host of the platform component "h", set by cluster "a"), on 1 cluster: a`},
+		"text of a namespace":  {patch(KindNamespace, "n", `{"labels":{"c":"${cluster.labels.zone}"}}`), `${cluster.labels.zone}: there is no label "zone" (in the namespace "n"), on 2 clusters: a, b`},
+		"new cluster":          {create(KindCluster, `{"id":"c","cluster_dns":"c.example.com","environment":"dev"}`), `there is no label "region"`},
+		"selector":             {patch(KindLayer, "all", `{"all":false,"selector":"id=b"}`), ""},
+		"cycle":                {patch(KindCluster, "a", `{"variables":{"r":"${vars.s}","s":"${vars.r}"}}`), "it refers to itself"},
+		"cycle through layers": {patch(KindCluster, "a", `{"variables":{"d":"${vars.r}","r":"${vars.d}"}}`), "it refers to itself"},
+		"result too long":      {patch(KindCluster, "a", `{"variables":{"r":"`+strings.Repeat("${vars.s}", 100)+`","s":"`+strings.Repeat("y", 1000)+`"}}`), "at most 4096 are possible"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := referringWorld(t)
+			if c.says == "" {
+				w.must(func(tx *Tx) error { tx.Guard(Guard{Off: true}); return c.edit(tx) })
+				return
+			}
+			var all []string
+			for _, p := range w.refused(CodeMissingVariable, c.edit).Problems {
+				all = append(all, p.Detail)
+			}
+			require.Contains(t, strings.Join(all, "\n"), c.says)
+		})
+	}
+}
+
+// TestReferencesRefused: references where they are not possible, and those without a valid form.
+func TestReferencesRefused(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		edit func(*Tx) error
+		at   string
+	}{
+		{patch(KindComponent, "h", `{"oci_url":"https://${cluster.id}.example.com"}`), "/oci_url"},
+		{patch(KindComponent, "h", `{"component_version":"${vars.r}"}`), "/component_version"},
+		{patch(KindComponent, "h", `{"release_name":"${vars.r}"}`), "/release_name"},
+		{patch(KindComponent, "h", `{"target_namespace":"${vars.r}"}`), "/target_namespace"},
+		{patch(KindComponent, "h", `{"component_path":"a/${vars.r}"}`), "/component_path"},
+		{patch(KindComponent, "h", `{"patches":{"a":"${vars.1}"}}`), "/patches/a"},
+		{patch(KindComponent, "h", `{"patches":{"a":"${cluster.nope}"}}`), "/patches/a"},
+		{patch(KindComponent, "h", `{"patches":{"a":"${vars.a"}}`), "/patches/a"},
+		{patch(KindComponent, "h", `{"patches":{"a":{"${vars.r}":1}}}`), "/patches/a/${vars.r}"},
+		{patch(KindLayer, "all", `{"overrides":{"h":{"component_version":"${vars.r}"}}}`), "/overrides/h/component_version"},
+		{patch(KindLayer, "all", `{"platform_components":[{"id":"h","oci_tag":"${vars.r}"}]}`), "/platform_components/0/oci_tag"},
+		{patch(KindLayer, "all", `{"variables":{"a b":"x"}}`), "/variables/a b"},
+		{patch(KindLayer, "all", `{"variables":{"a":["x"]}}`), "/variables/a"},
+		{patch(KindLayer, "all", `{"variables":{"a":"`+strings.Repeat("z", 1025)+`"}}`), "/variables/a"},
+		{patch(KindCluster, "a", `{"labels":{"x":"${cluster.id}"}}`), "/labels/x"},
+		{create(KindRoleBinding, `{"id":"r","role":"view","subjects":[{"kind":"User","name":"${cluster.labels.region}"}]}`), "/subjects/0/name"},
+		{patch(KindComponent, "h", `{"depends_on":["${cluster.id}"]}`), "/depends_on/0"},
+		{patch(KindComponent, "h", `{"patches":{"a":"`+strings.Repeat("${cluster.id}", 1001)+`"}}`), ""},
+	} {
+		w := referringWorld(t)
+		err := w.refused(CodeInvalid, c.edit)
+		var at []string
+		for _, p := range err.Problems {
+			at = append(at, p.Pointer)
+		}
+		require.Contains(t, at, c.at, "%v", err)
+	}
+	w := referringWorld(t)
+	w.must(patch(KindComponent, "h", `{"description":"uses ${vars.domain}"}`))
+	w.must(patch(KindNamespace, "n", `{"labels":{"c":"${cluster.labels.region}"}}`))
+	require.ErrorContains(t, w.refused(CodeInvalid, patch(KindCluster, "a", `{"labels":{"region":"`+strings.Repeat("a", 64)+`"}}`)), "63")
+	require.ErrorContains(t, w.refused(CodeInvalid, both(patch(KindCluster, "a", `{"variables":{"t":"not a label value"}}`), patch(KindNamespace, "n", `{"labels":{"c":"${vars.r}${vars.t}"}}`), patch(KindLayer, "all", `{"variables":{"t":"x"}}`))), `cluster "a"`)
+}
+
+// TestVariableTraps: what decides without building inputs sees the results of references.
+func TestVariableTraps(t *testing.T) {
+	t.Parallel()
+	plan := func(w *world, edit func(*Tx) error) api.Plan {
+		t.Helper()
+		tx := w.state.Begin()
+		tx.Guard(Guard{Off: true})
+		require.NoError(t, edit(tx))
+		res, err := tx.Finish(Commit{ID: uuid.New(), At: w.now, Actor: "test"})
+		require.NoError(t, err)
+		p, err := res.Plan()
+		require.NoError(t, err)
+		requirePlanned(t, w.state, res.State, p, "trap")
+		return p
+	}
+	require.Equal(t, 1, plan(referringWorld(t), patch(KindCluster, "a", `{"labels":{"region":"us"}}`)).Totals.Changed, "a label")
+	require.Equal(t, 1, plan(referringWorld(t), patch(KindLayer, "all", `{"variables":{"r":5}}`)).Totals.Changed, "b has its own")
+	require.Equal(t, 2, plan(referringWorld(t), patch(KindComponent, "h", `{"patches":{"host":"l.${cluster.labels.region}"}}`)).Totals.Changed, "the text in the catalog")
+	require.Equal(t, 0, plan(referringWorld(t), patch(KindCluster, "a", `{"labels":{"other":"x"}}`)).Totals.Changed)
+	require.Equal(t, 0, plan(referringWorld(t), patch(KindCluster, "a", `{"variables":{"d":"eu.x"}}`)).Totals.Changed, "another text with the same result")
+
+	named := []string{
+		string(KindResourceType), typeWith(t, "cm", configMap, map[string]any{}),
+		string(ResourceKind("cm")), `{"id":"x","spec":{"name":"s-${cluster.labels.region}"}}`,
+	}
+	w := referringWorld(t, named...)
+	w.must(patch(KindCluster, "a", `{"resources":{"cm":[{"id":"x"}]}}`))
+	require.Equal(t, 1, plan(w, patch(KindCluster, "a", `{"labels":{"region":"us"}}`)).Totals.Removals, "the object has another name")
+
+	w = referringWorld(t, append(named, string(ResourceKind("cm")), `{"id":"y","spec":{"name":"s-eu"}}`)...)
+	w.refused(CodeObjectConflict, patch(KindCluster, "a", `{"resources":{"cm":[{"id":"x"},{"id":"y"}]}}`))
+	w.must(patch(KindCluster, "b", `{"resources":{"cm":[{"id":"x"},{"id":"y"}]}}`))
+	w.refused(CodeObjectConflict, patch(KindCluster, "b", `{"labels":{"region":"eu"}}`))
+
+	w = referringWorld(t, string(KindComponent), `{"id":"k","component_path":"p","oci_url":"oci://r.example.com/x","type":"kustomize","patches":{"A":"${vars.t}"}}`)
+	w.must(patch(KindCluster, "a", `{"variables":{"t":"y"},"platform_components":[{"id":"k"}]}`))
+	w.refused(CodeInvalid, patch(KindCluster, "a", `{"variables":{"t":"a\nb"}}`))
+
+	w = referringWorld(t)
+	w.must(create(KindFreeze, `{"id":"f","selector":"id=a","reason":"r"}`))
+	w.refused(CodeFrozen, patch(KindCluster, "a", `{"labels":{"region":"us"}}`))
+	w.refused(CodeFrozen, patch(KindLayer, "all", `{"variables":{"r":5}}`))
+	w.refused(CodeFrozen, patch(KindComponent, "h", `{"patches":{"host":"l.${cluster.labels.region}"}}`))
+	w.must(patch(KindCluster, "b", `{"labels":{"region":"de"}}`))
+
+	w = referringWorld(t)
+	before := poll(t, w.state, "a.example.com", KindComponent)
+	w.must(patch(KindCluster, "a", `{"pinned":{"reason":"r"}}`))
+	w.must(patch(KindCluster, "a", `{"labels":{"region":"us"}}`))
+	w.must(patch(KindLayer, "all", `{"variables":{"r":5}}`))
+	w.must(patch(KindComponent, "h", `{"patches":{"host":"l.${cluster.labels.region}"}}`))
+	require.Equal(t, before, poll(t, w.state, "a.example.com", KindComponent), "pinned")
+	var records []Record
+	for r := range w.state.Records() {
+		records = append(records, r)
+	}
+	loaded, err := NewState(testRules, w.state.head, w.state.at, records)
+	require.NoError(t, err)
+	require.Equal(t, before, poll(t, loaded, "a.example.com", KindComponent), "pinned, in a new process")
+	w.must(patch(KindCluster, "a", `{"pinned":null}`))
+	require.Contains(t, poll(t, w.state, "a.example.com", KindComponent), "l.us")
 }

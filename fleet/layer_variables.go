@@ -1,0 +1,318 @@
+package fleet
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/variables"
+)
+
+// countReferring counts a document that is added to, or removed from, the State.
+func (s *State) countReferring(d *Document, n int) {
+	if d != nil && d.refers {
+		s.refers += n
+	}
+}
+
+// listReferring lists the definitions with references.
+func (s *State) listReferring() {
+	s.referring = nil
+	for _, a := range s.kinds.lists {
+		for _, d := range s.docs[a.kind] {
+			if d.refers {
+				s.referring = append(s.referring, d)
+			}
+		}
+	}
+	sortDocuments(s.referring)
+}
+
+// expanded returns a document with the values of its references.
+func (ks *kindSet) expanded(d *Document, value func(ref string) (string, error)) (*Document, error) {
+	obj, err := unstructured.Open(d.Body)
+	if err != nil {
+		return nil, d.Unreadable(err)
+	}
+	for _, field := range referringFields(d.Kind) {
+		if text, ok := obj[field].(jsontext.Text); ok && variables.In(text) {
+			result, err := variables.ExpandJSON(json.RawMessage(text), value)
+			if err != nil {
+				return nil, err
+			}
+			obj[field] = jsontext.Text(result)
+		}
+	}
+	rec := d.Record
+	if rec.Body, err = jsontext.Canonical(obj); err != nil {
+		return nil, err
+	}
+	out, err := ks.document(rec)
+	if err != nil {
+		return nil, err
+	}
+	out.refers = false
+	if r, ok := out.value.(*resource); ok {
+		r.expanded = true
+	}
+	return out, nil
+}
+
+// addFacts adds the facts of a cluster to the layers that match it.
+func (s *State) addFacts(d *Document, m *layerMatch) {
+	if m.facts = nil; s.refers == 0 && m.overlay == nil || d.Deleted() {
+		return
+	}
+	var refs []string
+	found := d.refers
+	if d.refers {
+		refs = append(refs, d.references...)
+	}
+	for _, l := range m.layers {
+		found = found || l.refers
+		refs = append(refs, l.references...)
+	}
+	f := &facts{values: map[string]string{}, missing: map[string]string{}}
+	add := func(def *Document) {
+		if !def.refers {
+			return
+		}
+		key, a := docKey{def.Kind, def.ID}, s.kinds.byKind[def.Kind]
+		if a == nil {
+			return
+		}
+		if _, own := a.enabled(d.own, def.ID); own || slices.ContainsFunc(m.layers, func(l *Document) bool { return l.layer().assigns(s.kinds, key) }) {
+			f.definitions = append(f.definitions, def)
+			refs = append(refs, def.references...)
+		}
+	}
+	for _, def := range s.referring {
+		if m.overlay.get(def.Kind, def.ID) == nil {
+			add(def)
+		}
+	}
+	if m.overlay != nil {
+		for _, def := range m.overlay.docs {
+			add(def)
+		}
+	}
+	if !found && len(f.definitions) == 0 {
+		return
+	}
+	sortDocuments(f.definitions)
+	slices.Sort(refs)
+	var key strings.Builder
+	key.WriteByte(2) // not empty: a chain with facts has another key than the one without
+	look := resolver{own: d.own.cluster, layers: m.layers, known: map[string]*resolved{}}
+	for _, ref := range slices.Compact(refs) {
+		r := look.resolve(ref)
+		if r.reason != "" {
+			f.missing[ref] = r.reason
+		} else {
+			f.values[ref] = r.text
+		}
+		fmt.Fprintf(&key, "\x02%s\x00%d\x00%s%s", ref, len(r.text), r.text, r.reason)
+	}
+	for _, def := range f.definitions {
+		fmt.Fprintf(&key, "\x03%s/%s", def.Kind, def.ID)
+	}
+	f.key = key.String()
+	m.facts = f
+}
+
+// assigns reports whether a layer assigns a definition.
+func (l *layer) assigns(ks *kindSet, key docKey) bool {
+	l.assigned.once.Do(func() {
+		l.assigned.set = map[docKey]bool{}
+		for _, a := range ks.lists[:ks.compiledCount] {
+			for _, id := range l.assignedIDs(a) {
+				l.assigned.set[docKey{a.kind, id}] = true
+			}
+		}
+		for typeID, entries := range l.resources {
+			for _, e := range entries {
+				l.assigned.set[docKey{ResourceKind(typeID), e.Value.ID}] = true
+			}
+		}
+	})
+	return l.assigned.set[key]
+}
+
+// resolver finds the values of references on one cluster.
+type resolver struct {
+	own    *api.Cluster // from the document alone
+	layers []*Document  // by rising priority
+	known  map[string]*resolved
+}
+
+// resolved is the value of a reference, or the reason for which it has none.
+type resolved struct {
+	text, reason string
+	nested       int // variables that it is taken through
+}
+
+func (r *resolver) resolve(ref string) *resolved {
+	if known := r.known[ref]; known != nil {
+		return known
+	}
+	r.known[ref] = &resolved{reason: "it refers to itself"} // seen while its own value is computed
+	out := r.compute(ref)
+	switch {
+	case out.reason != "":
+	case out.nested > maxNested:
+		out = &resolved{reason: fmt.Sprintf("it is taken through more than %d variables", maxNested)}
+	case len(out.text) > maxResultBytes:
+		out = &resolved{reason: fmt.Sprintf("the value has %d bytes; at most %d are possible", len(out.text), maxResultBytes)}
+	}
+	r.known[ref] = out
+	return out
+}
+
+func (r *resolver) compute(ref string) *resolved {
+	name, label := variables.Parts(ref)
+	switch {
+	case name != "":
+		return r.variable(name)
+	case label != "":
+		if v, ok := r.own.Labels[label]; ok {
+			return &resolved{text: v}
+		}
+		return &resolved{reason: fmt.Sprintf("there is no label %q", label)}
+	}
+	switch ref {
+	case "${cluster.id}":
+		return &resolved{text: r.own.ID}
+	case "${cluster.name}":
+		return &resolved{text: r.own.ClusterName}
+	case "${cluster.dns}":
+		return &resolved{text: r.own.ClusterDNS}
+	case "${cluster.environment}":
+		return &resolved{text: r.own.Environment}
+	}
+	return &resolved{reason: "it is not a reference"}
+}
+
+// variable returns the value of a variable: that of the cluster, or of the highest layer that sets it.
+func (r *resolver) variable(name string) *resolved {
+	raw, _ := variableOf(r.own, r.layers, name)
+	text, ok := variables.Text(raw)
+	if !ok {
+		return &resolved{reason: fmt.Sprintf("there is no variable %q", name)}
+	}
+	nested := 0
+	var failed *resolved
+	out, err := variables.Expand(text, func(ref string) (string, error) {
+		v := r.resolve(ref)
+		if v.reason != "" {
+			failed = &resolved{reason: fmt.Sprintf("%s: %s", ref, v.reason)}
+			return "", &noValue{ref, v.reason}
+		}
+		nested = max(nested, v.nested)
+		return v.text, nil
+	})
+	switch {
+	case failed != nil:
+		return failed
+	case err != nil:
+		return &resolved{reason: err.Error()}
+	}
+	return &resolved{text: out, nested: nested + 1}
+}
+
+// variableOf returns a variable of a cluster with the document that sets it, which is nil for the cluster itself. No value: there is none.
+func variableOf(own *api.Cluster, layers []*Document, name string) (value json.RawMessage, layer *Document) {
+	if v, ok := own.Variables[name]; ok {
+		return v, nil
+	}
+	for _, d := range slices.Backward(layers) {
+		if v, ok := d.layer().Variables[name]; ok {
+			return v, d
+		}
+	}
+	return nil, nil
+}
+
+// withFacts returns a chain with the results of references.
+func (l *layerResolution) withFacts(ks *kindSet, unresolved *layerChain, f *facts, was *layerResolution) *layerChain {
+	st := *unresolved
+	st.unresolved, st.facts = unresolved, f
+	st.overlay = &Overlay{docs: map[docKey]*Document{}}
+	if v := unresolved.overlay; v != nil {
+		*st.overlay = *v
+		st.overlay.docs = maps.Clone(v.docs)
+	}
+	for _, def := range f.definitions {
+		if made := l.expandedDefinition(ks, def, f, was); made != nil {
+			st.overlay.docs[docKey{def.Kind, def.ID}] = made
+		}
+	}
+	if len(st.layers) > 0 {
+		empty := ks.emptyCluster()
+		st.base = &Effective{value: ks.copyValue(empty.value)}
+		st.base.cluster = ks.cluster(st.base.value)
+		ks.applyCluster(&st, empty, st.base)
+	}
+	return &st
+}
+
+// expandedDefinition returns a definition with the values of its references; nil: one has none. Clusters with equal values share it.
+func (l *layerResolution) expandedDefinition(ks *kindSet, def *Document, f *facts, was *layerResolution) *Document {
+	var values strings.Builder
+	for _, ref := range def.references {
+		v, err := f.value(ref)
+		if err != nil {
+			return nil
+		}
+		fmt.Fprintf(&values, "%d\x00%s", len(v), v)
+	}
+	key := expandedKey{def, values.String()}
+	if made := l.expanded[key]; made == nil || made.rules != ks.byName[def.Kind] {
+		made = was.expanded[key]
+		if made == nil || made.rules != ks.byName[def.Kind] {
+			var err error
+			if made, err = ks.expanded(def, f.value); err != nil {
+				return nil // it is refused as a document without a value
+			}
+		}
+		if l.expanded == nil {
+			l.expanded = map[expandedKey]*Document{}
+		}
+		l.expanded[key] = made
+		if was.expanded[key] != made || l.expansions != was.expansions {
+			l.expansions = &definitionsID{}
+		}
+	}
+	return l.expanded[key]
+}
+
+// keepExpanded takes the expanded definitions of an earlier State, unless most of them are of former settings.
+func (l *layerResolution) keepExpanded(ks *kindSet, was *layerResolution) {
+	l.expansions = was.expansions
+	if l.neededExpanded = was.neededExpanded; len(was.expanded) <= 1000+2*was.neededExpanded {
+		l.expanded = maps.Clone(was.expanded)
+		return
+	}
+	l.expanded = map[expandedKey]*Document{}
+	for _, e := range l.effective {
+		if f := e.chain.facts; f != nil {
+			for _, def := range f.definitions {
+				l.expandedDefinition(ks, def, f, was)
+			}
+		}
+	}
+	l.neededExpanded = len(l.expanded)
+}
+
+// expansionsID identifies the definitions with the values of references; nil: there are none.
+func (l *layerResolution) expansionsID() *definitionsID {
+	if l == nil {
+		return nil
+	}
+	return l.expansions
+}
