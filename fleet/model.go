@@ -404,7 +404,7 @@ type layerResolution struct {
 	expanded       map[expandedKey]*Document
 	neededExpanded int
 	expansions     *definitionsID // unchanged until there is another expanded definition
-	mu             sync.Mutex // protects chains, overlays and cost during a Tx, whose edits run on many clusters concurrently
+	mu             sync.Mutex     // protects chains, overlays and cost during a Tx, whose edits run on many clusters concurrently
 }
 
 // layersVersion identifies layers until one of them changes, without keeping their former results alive.

@@ -1,10 +1,14 @@
 package fleet
 
 import (
+	"encoding/json"
 	"iter"
 	"slices"
+	"strings"
 
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/variables"
 )
 
 // hiddenRollout replaces the id of a rollout that is not visible. No rollout has this id.
@@ -105,7 +109,14 @@ func (s *State) builtInputs(d *Document, a *descriptor, id string, yield func(Bu
 		of = &typed
 	}
 	for _, in := range inputs {
-		doc, _ := s.definition(has, a.kind, in.id) // the input was built from it
+		doc, _ := s.definition(has, a.kind, in.id)      // the input was built from it
+		if has.chain != nil && has.chain.facts != nil { // or from its text with the values of references
+			for _, from := range has.chain.facts.definitions {
+				if from.Kind == a.kind && from.ID == in.id {
+					doc = from
+				}
+			}
+		}
 		def, err := s.originOn(has, doc)
 		if err != nil {
 			return false, err
@@ -155,4 +166,51 @@ func originOf(d *Document) (Origin, error) {
 		return Origin{}, d.Unreadable(err)
 	}
 	return Origin{Document: d, Object: obj}, nil
+}
+
+// ResolvedReference is a reference with its value on a cluster, and the setting of a document that the value is from.
+type ResolvedReference struct {
+	Reference, Value string
+	Kind             Kind
+	ID, Pointer      string
+	Text             json.RawMessage // at the pointer
+}
+
+// ReferencesIn returns the references in a setting of a cluster or one of its definitions, and those in the variables that they are to.
+func (s *State) ReferencesIn(d *Document, text string) (out []ResolvedReference) {
+	has := s.Effective(d)
+	if has.chain == nil || has.chain.facts == nil {
+		return nil
+	}
+	own, seen := has.withoutLayers().cluster, map[string]bool{}
+	look := resolver{own: own, layers: has.chain.layers, known: map[string]*resolved{}}
+	for todo := []string{text}; len(todo) > 0; todo = todo[1:] {
+		found, _ := variables.Find(todo[0])
+		for _, ref := range found {
+			if seen[ref] {
+				continue
+			}
+			seen[ref] = true
+			one := ResolvedReference{Reference: ref, Value: look.resolve(ref).text, Kind: KindCluster, ID: d.ID}
+			switch name, label := variables.Parts(ref); {
+			case name != "":
+				raw, layer := variableOf(own, look.layers, name)
+				if layer != nil {
+					one.Kind, one.ID = KindLayer, layer.ID
+				}
+				one.Pointer, one.Text = jsontext.Pointer("variables", name), raw
+				todo = append(todo, string(raw))
+			case label != "":
+				one.Pointer = jsontext.Pointer("labels", label)
+			default:
+				field := strings.TrimSuffix(strings.TrimPrefix(ref, "${cluster."), "}")
+				one.Pointer = jsontext.Pointer(map[string]string{"id": "id", "name": "cluster_name", "dns": "cluster_dns", "environment": "environment"}[field])
+			}
+			if one.Text == nil {
+				one.Text, _ = jsontext.Canonical(one.Value) // encoding a string cannot fail
+			}
+			out = append(out, one)
+		}
+	}
+	return out
 }

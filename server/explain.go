@@ -118,10 +118,7 @@ func valueSources(out api.Explanation) []*api.ValueSource {
 	for i := range out.Inputs {
 		for j := range out.Inputs[i].Values {
 			v := &out.Inputs[i].Values[j]
-			sources = append(sources, &v.SetBy)
-			for k := range v.InsteadOf {
-				sources = append(sources, &v.InsteadOf[k])
-			}
+			sources = append(sources, history.Sources(v)...)
 		}
 	}
 	return sources

@@ -24,7 +24,7 @@ func Blame(ctx context.Context, st *fleet.State, ex *api.Explanation, log fleet.
 	for i := range ex.Inputs {
 		for j := range ex.Inputs[i].Values {
 			v := &ex.Inputs[i].Values[j]
-			for _, source := range append([]*api.ValueSource{&v.SetBy}, pointers(v.InsteadOf)...) {
+			for _, source := range Sources(v) {
 				if ex.Pinned {
 					pin, _ := st.Record(fleet.KindPin, ex.Cluster)
 					source.Revision = int64(pin.Revision)
@@ -119,11 +119,14 @@ func settingPointers(source *api.ValueSource) []string {
 	return []string{source.Pointer + "/id", source.Pointer + "/enabled"}
 }
 
-// pointers returns pointers to the elements of a list.
-func pointers(all []api.ValueSource) []*api.ValueSource {
-	out := make([]*api.ValueSource, len(all))
-	for i := range all {
-		out[i] = &all[i]
+// Sources returns the sources of an explained value, and those of its references.
+func Sources(v *api.ExplainedValue) []*api.ValueSource {
+	out := []*api.ValueSource{&v.SetBy}
+	for i := range v.InsteadOf {
+		out = append(out, &v.InsteadOf[i])
+	}
+	for i := range v.References {
+		out = append(out, &v.References[i].SetBy)
 	}
 	return out
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/oapi-codegen/nullable"
+
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/explain"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/helmvalues"
@@ -32,6 +34,11 @@ func Explain(ctx context.Context, st *fleet.State, d *fleet.Document, list, id, 
 		values, err := explainInput(in, places, pointer)
 		if err != nil {
 			return out, err
+		}
+		for i := range values {
+			if values[i].References, err = references(st, d, &values[i].SetBy); err != nil {
+				return out, err
+			}
 		}
 		one := api.ExplainedInput{List: in.List, ID: in.ID, Values: values}
 		if pointer == "" {
@@ -79,4 +86,20 @@ func placeOf(o fleet.Origin) explain.Place {
 		place.Rollouts = append(place.Rollouts, explain.Rollout(r))
 	}
 	return place
+}
+
+// references explains the references in the text that sets a value.
+func references(st *fleet.State, d *fleet.Document, source *api.ValueSource) (out []api.ExplainedReference, err error) {
+	text, err := source.Value.Get()
+	if err != nil { // there is none
+		return nil, nil //nolint:nilerr // a default has no text
+	}
+	for _, r := range st.ReferencesIn(d, string(text)) {
+		one := api.ExplainedReference{Reference: r.Reference, Value: r.Value, SetBy: api.ValueSource{Kind: string(r.Kind), ID: r.ID, Pointer: r.Pointer}}
+		if len(r.Text) > 0 {
+			one.SetBy.Value = nullable.NewNullableWithValue(r.Text)
+		}
+		out = append(out, one)
+	}
+	return out, nil
 }

@@ -363,3 +363,26 @@ func TestExplainAPinnedCluster(t *testing.T) {
 	}
 	require.EqualValues(t, 3, doc.Revision)
 }
+
+// A value with references has their values, and the documents that set these, with their revisions.
+func TestExplainReferences(t *testing.T) {
+	t.Parallel()
+	w := fleettest.New(t,
+		"platform_component", `{"id":"h","component_path":"p","oci_url":"https://charts.example.com","patches":{"host":"g.${vars.domain}","id":"${cluster.id}"}}`,
+		"layer", `{"id":"all","priority":1,"all":true,"variables":{"domain":"${cluster.labels.region}.x"},"platform_components":[{"id":"h"}]}`,
+		"cluster", `{"id":"a","cluster_dns":"a.example.com","environment":"dev","labels":{"region":"eu"}}`,
+	)
+	ex, err := history.Explain(t.Context(), w.State, w.Document(fleet.KindCluster, "a"), "platform-components", "h", "/values/host")
+	require.NoError(t, err)
+	require.NoError(t, history.Blame(t.Context(), w.State, &ex, &w.Log))
+	require.Len(t, ex.Inputs[0].Values, 1)
+	v := ex.Inputs[0].Values[0]
+	require.Equal(t, `"g.eu.x"`, textOfValue(v.Value))
+	require.Equal(t, `"g.${vars.domain}"`, textOfValue(v.SetBy.Value))
+	require.Len(t, v.References, 2)
+	require.Equal(t, []string{"${vars.domain}", "eu.x", "layer", "all", "/variables/domain"}, []string{v.References[0].Reference, v.References[0].Value, v.References[0].SetBy.Kind, v.References[0].SetBy.ID, v.References[0].SetBy.Pointer})
+	require.Equal(t, []string{"${cluster.labels.region}", "eu", "cluster", "a", "/labels/region"}, []string{v.References[1].Reference, v.References[1].Value, v.References[1].SetBy.Kind, v.References[1].SetBy.ID, v.References[1].SetBy.Pointer})
+	for _, source := range history.Sources(&v) {
+		require.NotZero(t, source.Revision, "%v", source)
+	}
+}

@@ -1447,6 +1447,22 @@ type ExplainedInput struct {
 	Input json.RawMessage `json:"input,omitempty"`
 }
 
+// ExplainedReference The value of a reference on the cluster, and the document that sets it.
+type ExplainedReference struct {
+	// Reference The reference.
+	//
+	// Example: ${vars.domain}
+	Reference string `json:"reference"`
+
+	// Value Its value on the cluster.
+	//
+	// Example: eu.example.com
+	Value string `json:"value"`
+
+	// SetBy The cluster with the field or the label, or the document that sets the variable.
+	SetBy ValueSource `json:"set_by"`
+}
+
 // ExplainedValue A served value, the document that sets it, and what it overrides.
 type ExplainedValue struct {
 	// Pointer Where in the input (RFC 6901).
@@ -1464,6 +1480,9 @@ type ExplainedValue struct {
 
 	// InsteadOf The overridden values, the highest first.
 	InsteadOf []ValueSource `json:"instead_of"`
+
+	// References The references in the text of `set_by`, and in the variables that these are to, with their values.
+	References []ExplainedReference `json:"references,omitempty"`
 }
 
 // Explanation Every value that a cluster is served, and the document that sets it.
