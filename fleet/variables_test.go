@@ -301,3 +301,63 @@ func TestVariableTraps(t *testing.T) {
 	w.must(patch(KindCluster, "a", `{"pinned":null}`))
 	require.Contains(t, poll(t, w.state, "a.example.com", KindComponent), "l.us")
 }
+
+// TestVariablesInRollouts: a stage changes a variable of a layer, and a text of the catalog, for its clusters only; an abort takes them back.
+func TestVariablesInRollouts(t *testing.T) {
+	t.Parallel()
+	w := referringWorld(t)
+	host := func(cluster string) any {
+		return inputsOf(t, w.state, cluster+".example.com", KindComponent)[0]["values"].(map[string]any)["host"]
+	}
+	first := polls(t, w.state)
+	w.must(rollOut(w, "r", []RolloutStage{{Name: "a", Selector: "id=a"}, {Name: "b", Selector: "id=b"}},
+		patchOp(KindLayer, "all", `{"variables":{"d":"${cluster.dns}","zone":"z-${cluster.id}"}}`),
+		patchOp(KindComponent, "h", `{"patches":{"host":"l.${vars.zone}"}}`)))
+	require.Equal(t, first, polls(t, w.state))
+	w.must(act("r", "start"))
+	require.Equal(t, []any{"l.z-a", "g.us"}, []any{host("a"), host("b")})
+	w.must(patch(KindCluster, "a", `{"variables":{"zone":"own"}}`))
+	require.Equal(t, []any{"l.own", "g.us"}, []any{host("a"), host("b")})
+	w.refused(CodeMissingVariable, patch(KindCluster, "b", `{"labels":{"region":null}}`))
+	w.must(patch(KindCluster, "a", `{"labels":{"region":null}}`)) // neither text refers to it where the rollout is
+	w.refused(CodeMissingVariable, act("r", "abort"))
+	w.must(patch(KindCluster, "a", `{"labels":{"region":"eu"},"variables":null}`))
+	w.must(act("r", "abort"))
+	require.Equal(t, first, polls(t, w.state))
+}
+
+// TestVariablesTakenBack: a revert and a restore of variables.
+func TestVariablesTakenBack(t *testing.T) {
+	t.Parallel()
+	w := referringWorld(t)
+	first := polls(t, w.state)
+	w.must(patch(KindLayer, "all", `{"variables":{"r":5}}`))
+	changed := w.state.Revision()
+	w.must(patch(KindLayer, "all", `{"variables":{"other":1}}`))
+	require.NotEqual(t, first, polls(t, w.state))
+	w.must(operations(w, api.Operation{Op: "revert", Revision: int64(changed)}))
+	require.Equal(t, first, polls(t, w.state))
+	w.must(patch(KindLayer, "all", `{"patches":{"h":{"replicas":"1","quoted":"1"}},"variables":{"r":null}}`))
+	gone := w.state.Revision()
+	w.must(patch(KindCluster, "b", `{"variables":null}`))
+	w.must(operations(w, api.Operation{Op: "revert", Revision: int64(gone)}))
+	require.Contains(t, poll(t, w.state, "b.example.com", KindComponent), `"replicas":2`)
+}
+
+// TestVariablesOfLimitedReaders: a reader of one cluster sees its results, and errors name no other cluster.
+func TestVariablesOfLimitedReaders(t *testing.T) {
+	t.Parallel()
+	w := referringWorld(t)
+	w.grantCI("team", `["read","write","plan"]`, `{"selector":"id=a"}`)
+	s := w.state.VisibleTo(w.state.Rights(ci, w.now))
+	require.Equal(t, poll(t, w.state, "a.example.com", KindComponent), poll(t, s, "a.example.com", KindComponent))
+	require.Equal(t, poll(t, w.state, "a.example.com", KindNamespace), poll(t, s, "a.example.com", KindNamespace))
+	for _, edit := range []func(*Tx) error{
+		patch(KindLayer, "all", `{"variables":{"r":7}}`), patch(KindLayer, "all", `{"variables":{"r":null}}`), patch(KindComponent, "h", `{"patches":{"host":"${vars.nope}"}}`),
+	} {
+		_, err := w.limited(edit)
+		require.Error(t, err)
+		require.NotContains(t, err.Error(), "b.example.com")
+		require.NotContains(t, err.Error(), "a, b")
+	}
+}
