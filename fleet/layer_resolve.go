@@ -163,6 +163,9 @@ func (l *layerResolution) resolve(ks *kindSet, was *layerResolution, clusters []
 			l.effective[clusters[i].ID] = e
 		}
 	}
+	if l.countResolved(); !committed && l.resolvedBytes > maxResolvedBytes && l.resolvedBytes > was.resolvedBytes {
+		return nil, errorf(CodeLimitExceeded, "the values of references would take %d bytes in the settings of all clusters (before: %d); at most %d are possible: use fewer references, or shorter values", l.resolvedBytes, was.resolvedBytes, maxResolvedBytes)
+	}
 	return l, nil
 }
 

@@ -211,7 +211,7 @@ func (r *resolver) variable(name string) *resolved {
 		v := r.resolve(ref)
 		if v.reason != "" {
 			failed = &resolved{reason: fmt.Sprintf("%s: %s", ref, v.reason)}
-			return "", &noValue{ref, v.reason}
+			return "", &noValueError{ref, v.reason}
 		}
 		nested = max(nested, v.nested)
 		return v.text, nil
@@ -315,4 +315,24 @@ func (l *layerResolution) expansionsID() *definitionsID {
 		return nil
 	}
 	return l.expansions
+}
+
+// countResolved computes resolvedBytes. Clusters of one chain share the results, but those with settings of their own.
+func (l *layerResolution) countResolved() {
+	l.resolvedBytes = 0
+	seen := map[*layerChain]bool{}
+	for _, e := range l.effective {
+		if e.chain.facts == nil || e.shared && seen[e.chain] {
+			continue
+		}
+		if l.resolvedBytes += e.resolvedBytes; e.shared {
+			seen[e.chain] = true
+			if e.chain.base != nil {
+				l.resolvedBytes += e.chain.base.resolvedBytes
+			}
+		}
+	}
+	for _, d := range l.expanded {
+		l.resolvedBytes += len(d.Body)
+	}
 }

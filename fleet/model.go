@@ -293,6 +293,7 @@ type Effective struct {
 	mergedEntries int         // see layer_limits.go
 	own           *Effective  // the configuration from the document alone; nil if that is this one
 	unresolved    []unresolvedValue
+	resolvedBytes int // of the results of references in it
 
 	// checked identifies the definitions with which the lists, the patches and the size of the answers had no problems.
 	checked atomic.Pointer[definitionsID]
@@ -403,6 +404,7 @@ type layerResolution struct {
 	// expanded are the definitions with the values of their references; neededExpanded is how many there were when all were needed.
 	expanded       map[expandedKey]*Document
 	neededExpanded int
+	resolvedBytes  int            // of the results of references, of all clusters and definitions
 	expansions     *definitionsID // unchanged until there is another expanded definition
 	mu             sync.Mutex     // protects chains, overlays and cost during a Tx, whose edits run on many clusters concurrently
 }

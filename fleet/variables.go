@@ -21,22 +21,25 @@ const (
 	maxResultBytes   = 4 << 10 // of the value of a reference
 	maxReferences    = 1000    // in a document
 	maxNested        = 8       // variables that a value is taken through
-	// maxResolvedBytes limits the settings and definitions of all clusters that differ only by references: they are in memory.
-	maxResolvedBytes = 512 << 20
+	// maxResolvedBytes limits the results of references in the settings and definitions of all clusters, since each process has them in memory.
+	maxResolvedBytes = 256 << 20
+)
+
+var (
+	refersInSettings  = []string{"variables", "patches", "resources", "platform_components", "overrides"}
+	refersInResources = []string{"spec"}
+	refersIn          = map[Kind][]string{
+		KindCluster: refersInSettings, KindLayer: refersInSettings, KindComponent: {"patches", "values_from"}, KindNamespace: {"labels", "annotations"},
+	}
 )
 
 // referringFields are the fields of a document whose strings may have references, by kind; those of a resource type are like a resource's.
 func referringFields(kind Kind) []string {
-	switch kind {
-	case KindCluster, KindLayer:
-		return []string{"variables", "patches", "resources", "platform_components", "overrides"}
-	case KindComponent:
-		return []string{"patches", "values_from"}
-	case KindNamespace:
-		return []string{"labels", "annotations"}
+	if fields, ok := refersIn[kind]; ok {
+		return fields
 	}
 	if _, typed := kind.ResourceType(); typed {
-		return []string{"spec"}
+		return refersInResources
 	}
 	return nil
 }
@@ -61,18 +64,18 @@ func (f *facts) sameAs(other *facts) bool {
 	return f == other || f != nil && other != nil && f.key == other.key && slices.Equal(f.definitions, other.definitions)
 }
 
-// noValue is the error of a reference that has no value on a cluster.
-type noValue struct{ ref, reason string }
+// noValueError is the error of a reference that has no value on a cluster.
+type noValueError struct{ ref, reason string }
 
-func (e *noValue) Error() string { return e.ref + ": " + e.reason }
+func (e *noValueError) Error() string { return e.ref + ": " + e.reason }
 
 func (f *facts) value(ref string) (string, error) {
 	if reason, ok := f.missing[ref]; ok {
-		return "", &noValue{ref, reason}
+		return "", &noValueError{ref, reason}
 	}
 	v, ok := f.values[ref]
 	if !ok {
-		return "", &noValue{ref, "was not looked up"} // no answer does less harm than a wrong one
+		return "", &noValueError{ref, "was not looked up"} // no answer does less harm than a wrong one
 	}
 	return v, nil
 }
@@ -83,13 +86,14 @@ func (e *Effective) resolveSettings(f *facts) {
 	fail := func(kind Kind, id, path string, err error) {
 		e.unresolved = append(e.unresolved, unresolvedValue{kind, id, path, err})
 	}
+	size := func(n int) { e.resolvedBytes += n }
 	for id, values := range c.Patches {
-		c.Patches[id] = expandValues(values, f, func(path string, err error) { fail(KindComponent, id, path, err) })
+		c.Patches[id] = expandValues(values, f, size, func(path string, err error) { fail(KindComponent, id, path, err) })
 	}
 	for typeID, entries := range c.Resources {
 		cloned := false
 		for i, entry := range entries {
-			out := expandValues(entry.Overrides, f, func(path string, err error) { fail(ResourceKind(typeID), entry.ID, "overrides/"+path, err) })
+			out := expandValues(entry.Overrides, f, size, func(path string, err error) { fail(ResourceKind(typeID), entry.ID, "overrides/"+path, err) })
 			if len(out) == 0 || sameMap(out, entry.Overrides) {
 				continue
 			}
@@ -125,7 +129,7 @@ func sameMap(a, b map[string]json.RawMessage) bool {
 }
 
 // expandValues returns values with those of their references: the same map if there are none.
-func expandValues[M ~map[string]json.RawMessage](in M, f *facts, failed func(path string, err error)) M {
+func expandValues[M ~map[string]json.RawMessage](in M, f *facts, size func(n int), failed func(path string, err error)) M {
 	out := in
 	cloned := false
 	for path, value := range in {
@@ -141,6 +145,7 @@ func expandValues[M ~map[string]json.RawMessage](in M, f *facts, failed func(pat
 			out, cloned = maps.Clone(in), true
 		}
 		out[path] = result
+		size(len(path) + len(result))
 	}
 	return out
 }

@@ -361,3 +361,13 @@ func TestVariablesOfLimitedReaders(t *testing.T) {
 		require.NotContains(t, err.Error(), "a, b")
 	}
 }
+
+// TestResolvedBytes: the results of references, which are limited, are counted.
+func TestResolvedBytes(t *testing.T) {
+	t.Parallel()
+	w := referringWorld(t)
+	before := w.state.layers.resolvedBytes
+	require.Positive(t, before)
+	w.must(patch(KindCluster, "a", `{"variables":{"r":"`+strings.Repeat("y", 1000)+`"}}`))
+	require.Greater(t, w.state.layers.resolvedBytes, before+1900, "it is used twice")
+}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 
-	"github.com/oapi-codegen/nullable"
-
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/explain"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/helmvalues"
@@ -36,9 +34,7 @@ func Explain(ctx context.Context, st *fleet.State, d *fleet.Document, list, id, 
 			return out, err
 		}
 		for i := range values {
-			if values[i].References, err = references(st, d, &values[i].SetBy); err != nil {
-				return out, err
-			}
+			values[i].References = references(st, d, &values[i].SetBy)
 		}
 		one := api.ExplainedInput{List: in.List, ID: in.ID, Values: values}
 		if pointer == "" {
@@ -89,17 +85,13 @@ func placeOf(o fleet.Origin) explain.Place {
 }
 
 // references explains the references in the text that sets a value.
-func references(st *fleet.State, d *fleet.Document, source *api.ValueSource) (out []api.ExplainedReference, err error) {
+func references(st *fleet.State, d *fleet.Document, source *api.ValueSource) (out []api.ExplainedReference) {
 	text, err := source.Value.Get()
-	if err != nil { // there is none
-		return nil, nil //nolint:nilerr // a default has no text
+	if err != nil {
+		return nil // a default has no text
 	}
 	for _, r := range st.ReferencesIn(d, string(text)) {
-		one := api.ExplainedReference{Reference: r.Reference, Value: r.Value, SetBy: api.ValueSource{Kind: string(r.Kind), ID: r.ID, Pointer: r.Pointer}}
-		if len(r.Text) > 0 {
-			one.SetBy.Value = nullable.NewNullableWithValue(r.Text)
-		}
-		out = append(out, one)
+		out = append(out, api.ExplainedReference{Reference: r.Reference, Value: r.Value, SetBy: explain.Source(string(r.Kind), r.ID, r.Pointer, r.Text)})
 	}
-	return out, nil
+	return out
 }

@@ -4,6 +4,7 @@
 package explain
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -188,4 +189,9 @@ func (of *input) add(at string, value any, found sources) {
 	}
 	instead := slices.DeleteFunc(slices.Clone(found.all[1:]), func(s api.ValueSource) bool { return s.Value.IsNull() })
 	of.values = append(of.values, api.ExplainedValue{Pointer: at, Value: jsontext.Nullable(encoded), SetBy: found.all[0], InsteadOf: append([]api.ValueSource{}, instead...)})
+}
+
+// Source returns a document that sets a value at a pointer.
+func Source(kind, id, pointer string, value json.RawMessage) api.ValueSource {
+	return api.ValueSource{Kind: kind, ID: id, Pointer: pointer, Value: jsontext.Nullable(value)}
 }
