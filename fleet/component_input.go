@@ -63,6 +63,11 @@ func checkComponentsOn(c *checker, on *clusterCheck) {
 			c.checkUnassignedPatches(on, id)
 		}
 	}
+	if e := on.effective; e.chain != nil && e.chain.facts != nil { // the names may be results of references
+		for _, entry := range e.cluster.PlatformComponents {
+			c.valuesFrom(jsontext.Pointer("platform_components", entry.ID, "values_from"), entry.ValuesFrom)
+		}
+	}
 	adviseComponentsOn(c, on.effective)
 }
 

@@ -64,10 +64,11 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 		if err := v.checkInUse(tx, edits); err != nil {
 			return Result{}, err
 		}
-		if err := v.checkMissing(tx, edits); err != nil {
-			return Result{}, err
-		}
+		missing := v.checkMissing(tx, edits)
 		v.checkDocuments(edits)
+		if missing != nil && !slices.ContainsFunc(v.problems, func(p Problem) bool { return strings.HasPrefix(p.Pointer, "/variables/") }) {
+			return Result{}, missing // other problems may be those of text without values
+		}
 		v.checkExpanded(edits)
 		v.checkDependents(edits)
 		v.checkSharedObjects(edits)

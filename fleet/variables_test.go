@@ -278,6 +278,12 @@ func TestVariableTraps(t *testing.T) {
 	w.refused(CodeInvalid, patch(KindCluster, "a", `{"variables":{"t":"a\nb"}}`))
 
 	w = referringWorld(t)
+	w.must(patch(KindLayer, "all", `{"overrides":{"h":{"values_from":[{"kind":"Secret","name":"s-${vars.r}"}]}}}`))
+	require.Contains(t, poll(t, w.state, "b.example.com", KindComponent), `"name":"s-3"`)
+	w.refused(CodeInvalid, patch(KindCluster, "b", `{"variables":{"r":"A_B"}}`))
+	w.refused(CodeInvalid, patch(KindLayer, "all", `{"variables":{"r":"A_B"}}`))
+
+	w = referringWorld(t)
 	w.must(create(KindFreeze, `{"id":"f","selector":"id=a","reason":"r"}`))
 	w.refused(CodeFrozen, patch(KindCluster, "a", `{"labels":{"region":"us"}}`))
 	w.refused(CodeFrozen, patch(KindLayer, "all", `{"variables":{"r":5}}`))
