@@ -20,6 +20,7 @@ import (
 const (
 	entryBytes      = len(`{"id":"","enabled":false,"oci_tag":"","oci_digest":"","component_path":"","component_version":"","images":[]},`)
 	referenceBytes  = len(`{"kind":"ConfigMap","name":"","values_key":"","optional":false},`)
+	targetPathBytes = len(`,"target_path":""`)
 	imageBytes      = len(`{"name":"","new_name":"","new_tag":"","digest":""},`)
 	dependencyBytes = len(`{"id":"","type":"kustomize"},`)
 )
@@ -359,6 +360,9 @@ func overridesBound(c *api.Cluster) int {
 	for _, e := range c.PlatformComponents {
 		for _, ref := range e.ValuesFrom {
 			n += referenceBytes + len(ref.Name) + len(ref.ValuesKey) // neither contains characters that are escaped
+			if ref.TargetPath != "" {
+				n += targetPathBytes + 2*len(ref.TargetPath) // it may consist of backslashes
+			}
 		}
 	}
 	for _, e := range c.PlatformComponents {

@@ -3,6 +3,7 @@ package fleet
 import (
 	"encoding/json"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -126,11 +127,28 @@ func (c *checker) valuesFrom(at string, refs []api.ValuesReference) {
 		at := at + jsontext.Pointer(i)
 		c.oneOf(at+"/kind", ref.Kind, "Secret", "ConfigMap")
 		c.dnsSubdomain(at+"/name", placeholder(ref.Name))
-		if ref.ValuesKey == "" {
-			continue
+		if ref.ValuesKey != "" {
+			for _, msg := range validation.IsConfigMapKey(ref.ValuesKey) {
+				c.problem(at+"/values_key", "%s", msg)
+			}
 		}
-		for _, msg := range validation.IsConfigMapKey(ref.ValuesKey) {
-			c.problem(at+"/values_key", "%s", msg)
-		}
+		c.targetPath(at+"/target_path", ref.TargetPath)
+	}
+}
+
+const maxTargetPath = 250
+
+var targetPath = regexp.MustCompile(`^([a-zA-Z0-9_\-.\\/]|\[[0-9]{1,5}\])+$`)
+
+// targetPath checks a target path by the rules of the HelmRelease CRD, and as the path of a patch: the CRD accepts paths that Helm
+// refuses, with which the release would fail.
+func (c *checker) targetPath(at, path string) {
+	if path == "" {
+		return
+	}
+	if len(path) > maxTargetPath || !targetPath.MatchString(path) {
+		c.problem(at, "%q is not a value path of at most %d letters, digits, _, -, ., \\, / and list indices such as [0]", path, maxTargetPath)
+	} else if _, err := helmvalues.Keys(path); err != nil {
+		c.problem(at, "%v", err)
 	}
 }

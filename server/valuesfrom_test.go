@@ -1,6 +1,8 @@
 package server_test
 
 import (
+	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -50,6 +52,7 @@ func TestValuesFrom(t *testing.T) {
 			`{"values_from":[{"kind":"Secret","name":"x","values_key":"a b"}]}`:    "/values_from/0/values_key",
 			`{"values_from":[{"kind":"Secret"}]}`:                                  "/values_from/0/name",
 			`{"values_from":[{"kind":"Secret","name":"x","namespace":"other"}]}`:   "/values_from/0/namespace",
+			`{"values_from":[{"kind":"Secret","name":"x","target_path":"a b"}]}`:   "/values_from/0/target_path",
 			`{"values_from":[{"kind":"Secret","name":"x"},{"kind":"","name":""}]}`: "/values_from/1/kind",
 		} {
 			require.Contains(t, w.put("/platform_components/podinfo", body).problem(400, "validation_error").pointers(), pointer, body)
@@ -60,6 +63,54 @@ func TestValuesFrom(t *testing.T) {
 	w.create("/platform_components", `{"id":"kust","component_path":"p","oci_url":"oci://c.example.com/x"}`)
 	require.Contains(t, w.put("/platform_components/kust", `{"values_from":[{"kind":"Secret","name":"x"}]}`).want(200).header.Get("Warning"), "has no effect")
 	require.Contains(t, w.put(demoCluster+"/platform_components/kust", `{"values_from":[{"kind":"Secret","name":"x"}]}`).want(200).header.Get("Warning"), "has no effect")
+}
+
+// TestValuesFromTargetPath: entries are served in order whatever they name, since one Secret may be in several values. A
+// reference without a target path has no field of that name, as before there was one.
+func TestValuesFromTargetPath(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	podinfo := func() any {
+		return at(w.poll(demoPolls+"/platform-components").want(200).json(), "inputs", 2, "values_from")
+	}
+	ref := func(name, key, path string) map[string]any {
+		out := map[string]any{"kind": "Secret", "name": name, "values_key": key, "optional": false}
+		if path != "" {
+			out["target_path"] = path
+		}
+		return out
+	}
+	w.put("/platform_components/podinfo", `{"values_from":[{"kind":"Secret","name":"db"},{"kind":"Secret","name":"db","values_key":"password","target_path":"auth.password"}]}`).want(200)
+	w.create("/layers", `{"id":"l1","priority":1,"all":true,"overrides":{"podinfo":{"values_from":[{"kind":"Secret","name":"db","values_key":"password","target_path":"auth.copy[0].password"}]}}}`)
+	require.Equal(t, []any{ref("db", "", ""), ref("db", "password", "auth.password"), ref("db", "password", "auth.copy[0].password")}, podinfo())
+	const entry = demoCluster + "/platform_components/podinfo"
+	receipt := func() any {
+		return at(w.poll(demoPolls+"/platform-components").want(200).json(), "inputs", 2, "receipt")
+	}
+	before := receipt()
+	w.put(entry, `{"values_from":[{"kind":"Secret","name":"db","values_key":"password","target_path":"a\\.b.c"}]}`).want(200)
+	require.Equal(t, []any{ref("db", "", ""), ref("db", "password", "auth.password"), ref("db", "password", `a\.b.c`)}, podinfo(), "the cluster's list in place of the layer's")
+	require.NotEqual(t, before, receipt())
+	require.Equal(t, `a\.b.c`, at(w.get(demoCluster).json(), "platform_components", 2, "values_from", 0, "target_path"))
+
+	w.unchanged(func() {
+		for path, accepted := range map[string]bool{
+			"a": true, "a.b-c_d": true, `a\.b/c`: true, "a[0]": true, "a[0][1].b": true, "a[65536]": true, strings.Repeat("a", 250): true,
+			strings.Repeat("a", 251): false, "a b": false, "a=b": false, "a,b": false, "a[]": false, "a[x]": false, "a{b}": false, "ä": false,
+			"a[65537]": false, "a..b": false, "a.": false, "[0]": false, `a\`: false, "a[0]b": false, strings.Repeat("a.", 30) + "a": false, "a\n": false,
+		} {
+			body, err := json.Marshal(map[string]any{"operations": []any{map[string]any{
+				"op": "set_component", "all": true, "component_id": "podinfo",
+				"values_from": []any{map[string]any{"kind": "Secret", "name": "db", "target_path": path}},
+			}}})
+			require.NoError(t, err)
+			if got := w.do("POST", "/plan", string(body)); accepted {
+				got.want(200)
+			} else {
+				got.problem(400, "validation_error")
+			}
+		}
+	})
 }
 
 // The digest of an artifact and images are taken wherever the tag is: POST, PUT, PATCH, assignments, layers, batches and seeds.

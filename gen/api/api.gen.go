@@ -2092,6 +2092,11 @@ type FluxValuesReference struct {
 	//
 	// Example: false
 	Optional bool `json:"optional"`
+
+	// TargetPath Value path at which the content of the key becomes one value; absent: it is YAML, merged at the root.
+	//
+	// Example: adminPassword
+	TargetPath string `json:"target_path,omitempty"`
 }
 
 // Freeze Forbids changes of the answers to some clusters.
@@ -5926,7 +5931,7 @@ type ValueSource struct {
 	Rollout string `json:"rollout,omitempty"`
 }
 
-// ValuesReference An object in namespace flux-system of the cluster that holds Helm values as YAML. Its content never comes here.
+// ValuesReference An object in namespace flux-system of the cluster that holds Helm values as YAML, or one value for target_path. Its content never comes here.
 type ValuesReference struct {
 	// Kind Kind of the object.
 	//
@@ -5947,6 +5952,11 @@ type ValuesReference struct {
 	//
 	// Example: false
 	Optional bool `json:"optional,omitempty"`
+
+	// TargetPath Value path, as of a patch, at which the content of the key becomes one value, as Flux's `targetPath` does; absent: the content is YAML whose values are merged at the root. Letters, digits, `_`, `-`, `.`, `\`, `/` and list indices in brackets.
+	//
+	// Example: adminPassword
+	TargetPath string `json:"target_path,omitempty"`
 }
 
 // Variable A string of at most 1024 bytes, a number or a boolean. A string may hold references to facts of the cluster and to other variables.

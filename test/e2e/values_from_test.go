@@ -27,7 +27,7 @@ func (c *cluster) put(kind, name string, fields object) {
 }
 
 // Helm values from objects on the cluster, which the service never reads: the catalog's, then the cluster's, then
-// the fleet's own. A changed one reaches the release by itself.
+// the fleet's own. A changed one reaches the release by itself. With a target path, a key of a Secret is one value.
 func TestValuesFrom(t *testing.T) {
 	t.Parallel()
 	define(t, "platform_components", object{
@@ -38,8 +38,11 @@ func TestValuesFrom(t *testing.T) {
 		},
 	})
 	c := prepare(t, "from", object{
-		"platform_components": []object{{"id": "from-web", "enabled": true, "values_from": []object{{"kind": "Secret", "name": "from-secret"}}}},
-		"patches":             object{"from-web": object{"level": "patch"}},
+		"platform_components": []object{{"id": "from-web", "enabled": true, "values_from": []object{
+			{"kind": "Secret", "name": "from-secret"},
+			{"kind": "Secret", "name": "from-secret", "values_key": "token", "target_path": `auth.keys[0].example\.com/token`},
+		}}},
+		"patches": object{"from-web": object{"level": "patch"}},
 	})
 	c.join(rig.Cluster{})
 	c.settled()
@@ -57,20 +60,22 @@ func TestValuesFrom(t *testing.T) {
 		return nil
 	})
 	c.put("ConfigMap", "from-defaults", object{"data": object{"defaults.yaml": "level: configmap\nplace: configmap\nkept: configmap\nreplicaCount: 2\n"}})
-	c.put("Secret", "from-secret", object{"stringData": object{"values.yaml": "level: secret\nplace: secret\nnested: {password: one}\n"}})
+	c.put("Secret", "from-secret", object{"stringData": object{"values.yaml": "level: secret\nplace: secret\nnested: {password: one}\n", "token": `"123"`}})
+	token := func(text string) object { return object{"keys": []any{object{"example.com/token": text}}} }
 	c.ready(helmAPI, "HelmRelease", c.ns, "platform-from-web")
 	c.valuesOf("from-web", "from-web", object{
 		"level": "patch", "place": "secret", "kept": "configmap", "replicaCount": 2.0, "nested": object{"password": "one"},
+		"auth": token("123"),
 	})
 	c.field(c.exists("apps/v1", "Deployment", "from-web", "from-web"), int64(2), "spec", "replicas")
 
 	// Flux is not notified: its interval is ten minutes, too long for the test.
-	c.patch("v1", "Secret", "from-secret", object{"stringData": object{"values.yaml": "place: rotated\nnested: {password: two}\n"}})
+	c.patch("v1", "Secret", "from-secret", object{"stringData": object{"values.yaml": "place: rotated\nnested: {password: two}\n", "token": `a\,b`}})
 	c.valuesOf("from-web", "from-web", object{
-		"level": "patch", "place": "rotated", "kept": "configmap", "replicaCount": 2.0, "nested": object{"password": "two"},
+		"level": "patch", "place": "rotated", "kept": "configmap", "replicaCount": 2.0, "nested": object{"password": "two"}, "auth": token("a,b"),
 	})
 	c.patch("v1", "ConfigMap", "from-defaults", object{"data": object{"defaults.yaml": "replicaCount: 3\n"}})
-	c.valuesOf("from-web", "from-web", object{"level": "patch", "place": "rotated", "replicaCount": 3.0, "nested": object{"password": "two"}})
+	c.valuesOf("from-web", "from-web", object{"level": "patch", "place": "rotated", "replicaCount": 3.0, "nested": object{"password": "two"}, "auth": token("a,b")})
 
 	// Taken off: the release goes on without them.
 	c.cli("component", "set", "from-web", "--cluster", c.id, "--values-from", "")

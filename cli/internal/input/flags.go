@@ -28,17 +28,21 @@ func Pairs(flag string, texts []string) (any, error) {
 	return pairs, nil
 }
 
-// ValuesFrom parses texts of the form KIND/NAME[:KEY][?] and returns them as the field values_from. Each text names an object on the
-// cluster that contains Helm values; a ? at the end makes the object optional.
+// ValuesFrom parses texts of the form [PATH=]KIND/NAME[:KEY][?] and returns them as the field values_from. Each text names an object
+// on the cluster that contains Helm values, or with PATH the value at this path; a ? at the end makes the object optional.
 func ValuesFrom(flag string, texts []string) (any, error) {
 	refs := []map[string]any{}
 	for _, text := range texts {
-		rest, optional := strings.CutSuffix(text, "?")
+		path, rest, targeted := strings.Cut(text, "=")
+		if !targeted {
+			path, rest = "", text
+		}
+		rest, optional := strings.CutSuffix(rest, "?")
 		rest, key, keyed := strings.Cut(rest, ":")
 		kind, name, ok := strings.Cut(rest, "/")
 		kind = map[string]string{"secret": "Secret", "configmap": "ConfigMap"}[strings.ToLower(kind)]
-		if !ok || kind == "" || name == "" || keyed && key == "" {
-			return nil, args.Errorf("--%s %q is not secret/NAME or configmap/NAME, with :KEY and ? behind it where they are wanted", flag, text)
+		if !ok || kind == "" || name == "" || keyed && key == "" || targeted && path == "" {
+			return nil, args.Errorf("--%s %q is not secret/NAME or configmap/NAME, optionally with PATH= before it, and :KEY and ? after it", flag, text)
 		}
 		ref := map[string]any{"kind": kind, "name": name}
 		if keyed {
@@ -46,6 +50,9 @@ func ValuesFrom(flag string, texts []string) (any, error) {
 		}
 		if optional {
 			ref["optional"] = true
+		}
+		if targeted {
+			ref["target_path"] = path
 		}
 		refs = append(refs, ref)
 	}

@@ -29,7 +29,7 @@ var Components = Kind{
 		textField("release-name", "release_name", "`NAME` of the Helm release (default: the id)"),
 		textField("target-namespace", "target_namespace", "`NAMESPACE` it is installed in; default: the id (helm), or the namespaces in the manifests (kustomize)"),
 		textField("secret-ref", "secret_ref", "`NAME` of the pull secret on the cluster"),
-		parsedField("values-from", "values_from", "Helm values from a Secret or ConfigMap on the cluster, as secret/`NAME[:KEY][?]`; repeat for more; replaces all", input.ValuesFrom),
+		parsedField("values-from", "values_from", "Helm values from a Secret or ConfigMap on the cluster, as `[PATH=]secret/NAME[:KEY][?]`, with PATH the key's content as one value; repeat for more; replaces all", input.ValuesFrom),
 		parsedField("image", "images", "an image to replace in the manifests, as `NAME[=NEW_NAME][:TAG][@DIGEST]`; repeat for more; replaces all", input.Images),
 	},
 	View: render.View{
@@ -84,7 +84,7 @@ func settingFields(prefix, where string) []Field {
 		clearableField(prefix+"oci-digest", "oci_digest", "`DIGEST` "+where+", beside its tag or version; empty: none"),
 		clearableField(prefix+"component-path", "component_path", "`PATH` "+where+catalog),
 		clearableField(prefix+"component-version", "component_version", "`VERSION` "+where+catalog),
-		parsedField(prefix+"values-from", "values_from", "Helm values from a Secret or ConfigMap "+where+", over the catalog's, as secret/`NAME[:KEY][?]`; repeat for more; replaces all; empty: none", input.ValuesFrom),
+		parsedField(prefix+"values-from", "values_from", "Helm values from a Secret or ConfigMap "+where+", over the catalog's, as `[PATH=]secret/NAME[:KEY][?]`, with PATH the key's content as one value; repeat for more; replaces all; empty: none", input.ValuesFrom),
 		parsedField(prefix+"image", "images", "an image to replace in the manifests "+where+", as `NAME[=NEW_NAME][:TAG][@DIGEST]`; repeat for more; replaces all of the assignment; NAME alone: not replaced; empty: none", input.Images),
 	}
 }
