@@ -250,6 +250,11 @@ func TestLayers(t *testing.T) {
 	runBlocks(t, read(t, "layers.md"))
 }
 
+func TestSecretsPerCluster(t *testing.T) {
+	t.Parallel()
+	runBlocks(t, read(t, "secrets.md"))
+}
+
 // runBlocks runs the commands of a page in order against a server with the demo fleet, in one environment of variables:
 //
 //	```sh           has to succeed
