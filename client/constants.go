@@ -77,6 +77,7 @@ const (
 	CodePinned               = "pinned"
 	CodeOutOfScope           = "out_of_scope"
 	CodeNotStageable         = "not_stageable"
+	CodeSecretValue          = "secret_value"
 	CodeConfirmationRequired = "confirmation_required"
 	CodeEarlyReceipt         = "early_receipt"
 	CodeDiverged             = "diverged"

@@ -53,12 +53,16 @@ func TestSecretLike(t *testing.T) {
 		`{"automountServiceAccountToken":true}`:                 false,
 		`{"serviceAccount.automountServiceAccountToken":false}`: false,
 		`{"automountServiceAccountToken":"false"}`:              false,
-		`{"auth.token":7}`:            false,
-		`{"auth.existingSecret":"x"}`: false,
-		`{"auth.token":""}`:           false,
-		`{"auth.token":"x"}`:          true,
-		`{"auth.token":"7"}`:          true,
-		`{"auth.secret":{"key":"x"}}`: true,
+		`{"auth.token":7}`:                             false,
+		`{"auth.existingSecret":"x"}`:                  false,
+		`{"auth.token":""}`:                            false,
+		`{"auth.token":"x"}`:                           true,
+		`{"auth.token":"7"}`:                           true,
+		`{"auth.secret":{"key":"x"}}`:                  true,
+		`{"auth":{"admin":[{"password":"x"}]}}`:        true,
+		`{"auth":{"existingSecret":"x","token":""}}`:   false,
+		`{"tls":[{"secretName":"x","token":true}]}`:    false,
+		`{"env":[{"name":"PASSWORD","value":"text"}]}`: false,
 	} {
 		w := newWorld(t)
 		res := w.must(create(KindComponent, `{"id":"x","type":"helm","oci_url":"https://charts.example.com","component_path":"x","patches":`+patches+`}`))

@@ -37,7 +37,7 @@
 //     managers, etag.go makes an edit depend on the version that its author knows. tx_layers.go resolves layers with the edits. batch.go,
 //     restore.go, revert.go, layer_edits.go and adopt.go edit many documents, batch_run.go runs the operations of a batch,
 //     seed.go creates the first documents.
-//  8. validate.go validates a change, with the collected problems of tx_validation.go. missing_variables.go, namespace_removals.go, dependents.go, layer_changes.go and
+//  8. validate.go validates a change, with the collected problems of tx_validation.go. missing_variables.go, secret_values.go, namespace_removals.go, dependents.go, layer_changes.go and
 //     answer_size.go check the clusters that a change affects indirectly.
 //  9. affected.go finds the clusters whose polls change, removals.go the objects that they lose. guard.go and budget.go limit
 //     these removals, orphans.go records objects that Flux keeps.

@@ -34,6 +34,8 @@ type Rules struct {
 	Protected []string
 	// SecondPerson requires that the actor that approves a stage has neither created the rollout nor last changed its stages.
 	SecondPerson bool
+	// RefuseSecrets refuses new patches whose paths look like those of secrets. Otherwise there is a warning.
+	RefuseSecrets bool
 }
 
 // CompareEnvironments compares names of environments: those of Environments are first, in promotion order; the others follow by name.

@@ -35,6 +35,7 @@ var readsStored = map[string]string{
 	// Checks of stored documents; checkVariants runs them for variants.
 	"txValidation.checkDocument": "", "txValidation.checkInUse": "", "txValidation.checkLayerReferences": "", "txValidation.checkRetyped": "",
 	"State.assignedByLayers": "", "State.catalog": "", "checkDependencies": "", "checkLayerComponents": "", "checkLayerPatches": "", "checkSetTaken": "",
+	"txValidation.appendSecretValues": "words a message by the type of a component", "State.knownPatches": "adds the changes of rollouts",
 
 	// Rollouts neither create nor delete documents.
 	"State.makerOf": "asks whether it exists", "checkIDs": "asks whether it exists", "State.resolves": "asks whether it exists", "warnLayersChanged": "asks whether it exists",

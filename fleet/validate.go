@@ -77,7 +77,7 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 		}
 		v.checkPolicies(edits, c.At)
 	}
-	if err := v.err(); err != nil {
+	if err := cmp.Or(v.err(), v.checkSecretValues(edits)); err != nil {
 		return Result{}, err
 	}
 	if err := v.checkVariants(edits); err != nil {

@@ -40,6 +40,7 @@ var domainStatus = map[fleet.Code]int{
 	fleet.CodeStale:           http.StatusPreconditionFailed,
 	fleet.CodeLimitExceeded:   http.StatusUnprocessableEntity,
 	fleet.CodeNotStageable:    http.StatusUnprocessableEntity,
+	fleet.CodeSecretValue:     http.StatusUnprocessableEntity,
 	fleet.CodeUnresolved:      http.StatusInternalServerError,
 	fleet.CodeMissingVariable: http.StatusUnprocessableEntity,
 }

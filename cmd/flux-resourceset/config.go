@@ -46,6 +46,7 @@ type config struct {
 	clusterToken            bool          // only a cluster's own token or certificate counts for its status
 	gatesTrustShared        bool          // reports with the read token count for the gates of rollouts
 	secondPerson            bool          // approves the stages of a rollout
+	refuseSecrets           bool          // in patches
 	stateMaxAge             time.Duration // of the fleet in STATE_DIR at a start; 0: unlimited
 	serveStale              bool          // stateMaxAge may be longer than maxStaleness
 	maxStaleness            time.Duration // of the fleet that answers are computed from; 0: unlimited
@@ -114,6 +115,7 @@ func flags() []cli.Flag {
 		text("max-removals", "MAX_REMOVALS", "50", "how `MANY` installed things may be removed within an hour, on all clusters together, without the hash of a plan"),
 		text("watch-streams", "WATCH_STREAMS", strconv.Itoa(server.DefaultWatchStreams), "how `MANY` watches of revisions may be open at a time; each takes up to 40 KiB"),
 		text("require-second-person", "REQUIRE_SECOND_PERSON", "false", "true or false: whether a stage of a rollout must be approved by another actor than the one that created the rollout, or last changed its stages"),
+		text("secret-values", "SECRET_VALUES", "warn", "`ACTION`, warn or refuse, for changes that bring a patch whose path looks like that of a secret"),
 		text("require-cluster-token", "REQUIRE_CLUSTER_TOKEN", "false", "true or false: whether polls, receipts and events count for the status of a cluster only with the cluster's own token or certificate, not with AUTH_TOKEN; others are answered alike"),
 		text("gates-trust-shared-token", "GATES_TRUST_SHARED_TOKEN", "false", "true or false: whether polls, receipts and events with AUTH_TOKEN count for the gates of automatic rollouts too; each of its holders can then move rollouts"),
 		text("history-retention", "HISTORY_RETENTION", "", "how `LONG` revisions can be read and restored, such as 90d or 2160h; for ever when not set. Only mode crud removes old ones"),
@@ -194,6 +196,9 @@ func readConfig(c *cli.Context) (config, error) {
 	}
 	if cfg.secondPerson, err = strconv.ParseBool(c.String("require-second-person")); err != nil {
 		problem("REQUIRE_SECOND_PERSON is %q: it must be true or false", c.String("require-second-person"))
+	}
+	if cfg.refuseSecrets, err = readSecretValues(c); err != nil {
+		problem("%v", err)
 	}
 	if cfg.clusterToken, err = strconv.ParseBool(c.String("require-cluster-token")); err != nil {
 		problem("REQUIRE_CLUSTER_TOKEN is %q: it must be true or false", c.String("require-cluster-token"))
@@ -322,6 +327,16 @@ func parseEnvironments(list string) (names []string, ok bool) {
 		names = append(names, name)
 	}
 	return names, true
+}
+
+// readSecretValues reports whether patches that look like secrets are refused.
+func readSecretValues(c *cli.Context) (refuse bool, err error) {
+	switch value := c.String("secret-values"); value {
+	case "warn", "refuse":
+		return value == "refuse", nil
+	default:
+		return false, fmt.Errorf("SECRET_VALUES is %q: it must be warn or refuse", value)
+	}
 }
 
 // readProtected reads the protected environments. The default is not checked against ENVIRONMENTS.

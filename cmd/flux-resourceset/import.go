@@ -102,10 +102,14 @@ func importSettings(c *cli.Context, db database) (from string, rules fleet.Rules
 	if !ok {
 		problems = append(problems, fmt.Sprintf("ENVIRONMENTS is %q: it must be a comma-separated list of different names", c.String("environments")))
 	}
+	refuseSecrets, err := readSecretValues(c)
+	if err != nil {
+		problems = append(problems, err.Error())
+	}
 	if len(problems) > 0 {
 		err = &configError{problems}
 	}
-	return from, fleet.Rules{Environments: environments}, err
+	return from, fleet.Rules{Environments: environments, RefuseSecrets: refuseSecrets}, err
 }
 
 // fill writes a seed as the first revision of a store without commits. It creates the schema if necessary.

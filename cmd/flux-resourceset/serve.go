@@ -61,7 +61,7 @@ func serve(c *cli.Context) error {
 	}
 	defer traces.stop(logger)
 	cfg.db = traces.watch(cfg.db)
-	rules := fleet.Rules{Environments: cfg.environments, Protected: cfg.protected, MaxRemovals: cfg.maxRemovals, SecondPerson: cfg.secondPerson}
+	rules := fleet.Rules{Environments: cfg.environments, Protected: cfg.protected, MaxRemovals: cfg.maxRemovals, SecondPerson: cfg.secondPerson, RefuseSecrets: cfg.refuseSecrets}
 	opener := &opener{cfg: cfg, rules: rules, seedFile: cfg.seedFile, logger: logger}
 	st, err := opener.store()
 	if err != nil {

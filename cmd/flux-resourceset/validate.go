@@ -39,15 +39,18 @@ var errInvalid = errors.New("the files are not valid")
 
 func validate(c *cli.Context) error {
 	environments, ok := parseEnvironments(c.String("environments"))
+	refuseSecrets, secretsErr := readSecretValues(c)
 	switch {
 	case c.NArg() > 0:
 		return unknownCommand(c, "-f for files")
+	case secretsErr != nil:
+		return &configError{[]string{secretsErr.Error()}}
 	case len(c.StringSlice("file")) == 0:
 		return &configError{[]string{"validate needs files: give them with -f"}}
 	case !ok:
 		return &configError{[]string{fmt.Sprintf("ENVIRONMENTS is %q: it must be a comma-separated list of different names", c.String("environments"))}}
 	}
-	base, token, stop, err := emptyFleet(c.Context, fleet.Rules{Environments: environments})
+	base, token, stop, err := emptyFleet(c.Context, fleet.Rules{Environments: environments, RefuseSecrets: refuseSecrets})
 	if err != nil {
 		return err
 	}

@@ -238,9 +238,13 @@ func TestNetworkPolicyAllowsTheCollector(t *testing.T) {
 // The rules for approvals and for tokens of clusters apply in all pods, and only if they are set.
 func TestRequirements(t *testing.T) {
 	t.Parallel()
-	for value, env := range map[string]string{"config.requireSecondPerson": "REQUIRE_SECOND_PERSON", "config.gatesTrustSharedToken": "GATES_TRUST_SHARED_TOKEN"} {
-		for setting, want := range map[string]int{"": 0, value + "=true": 2} {
-			if got := strings.Count(rendered(t, service, "postgres", setting), `{name: `+env+`, value: "true"}`); got != want {
+	for setting, env := range map[string]string{
+		"config.requireSecondPerson=true":   `{name: REQUIRE_SECOND_PERSON, value: "true"}`,
+		"config.gatesTrustSharedToken=true": `{name: GATES_TRUST_SHARED_TOKEN, value: "true"}`,
+		"config.secretValues=refuse":        `{name: SECRET_VALUES, value: refuse}`,
+	} {
+		for setting, want := range map[string]int{"": 0, setting: 2} {
+			if got := strings.Count(rendered(t, service, "postgres", setting), env); got != want {
 				t.Errorf("%q: %s in %d deployments, not %d", setting, env, got, want)
 			}
 		}

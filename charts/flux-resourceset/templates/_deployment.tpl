@@ -211,6 +211,9 @@ tolerations:
 {{- if $v.config.requireSecondPerson }}
 - {name: REQUIRE_SECOND_PERSON, value: "true"}
 {{- end }}
+{{- if eq $v.config.secretValues "refuse" }}
+- {name: SECRET_VALUES, value: refuse}
+{{- end }}
 {{- if $v.config.requireClusterToken }}
 - {name: REQUIRE_CLUSTER_TOKEN, value: "true"}
 {{- end }}
