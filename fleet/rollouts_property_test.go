@@ -200,7 +200,8 @@ func stageableOperations(t *rapid.T) (ops []api.Operation) {
 		pick := func(of ...string) string { return rapid.SampledFrom(of).Draw(t, fmt.Sprint("patch", i)) }
 		ops = append(ops, []func() api.Operation{
 			func() api.Operation {
-				return patchOp(KindComponent, "grafana", pick(`{"component_version":"18"}`, `{"target_namespace":"mon"}`, `{"oci_url":"https://other.example.com"}`, `{"patches":{"a.b":"1"}}`, `{"patches":{"replicas":null}}`, `{"release_name":"g"}`, `{"component_path":"g2"}`, `{"oci_url":"oci://registry.example.com/x","type":"kustomize"}`))
+				// Not target_namespace: that of a Helm component has no effect on a kustomize one, so its order with the change of the type matters.
+				return patchOp(KindComponent, "grafana", pick(`{"component_version":"18"}`, `{"oci_url":"https://other.example.com"}`, `{"patches":{"a.b":"1"}}`, `{"patches":{"replicas":null}}`, `{"release_name":"g"}`, `{"component_path":"g2"}`, `{"oci_url":"oci://registry.example.com/x","type":"kustomize"}`))
 			},
 			func() api.Operation {
 				return patchOp(KindComponent, "loki", pick(`{"depends_on":[]}`, `{"component_path":"x"}`, `{"component_version":"9"}`))
@@ -275,7 +276,7 @@ func randomOther(t *rapid.T) (string, func(*Tx) error) {
 	case 4:
 		return fmt.Sprint("unassign ", component, " from ", cluster), func(tx *Tx) error { _, err := tx.Unassign(cluster, KindComponent, component); return err }
 	case 5:
-		body := pick(`{"patches":{"x":"1"}}`, `{"patches":{"replicas":"7"}}`, `{"component_version":"17.5"}`, `{"target_namespace":"elsewhere"}`, `{"secret_ref":"pull"}`, `{"component_version":"18"}`)
+		body := pick(`{"patches":{"x":"1"}}`, `{"patches":{"replicas":"7"}}`, `{"component_version":"17.5"}`, `{"secret_ref":"pull"}`, `{"component_version":"18"}`)
 		return "grafana " + body, patch(KindComponent, "grafana", body)
 	case 6:
 		body := pick(`{"component_version":"2"}`, `{"depends_on":["grafana"]}`, `{"patches":{"y":"1"}}`)
