@@ -8,8 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/flux-resourceset/flux-resourceset/gen/api"
-
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/variables"
@@ -208,24 +206,4 @@ func (c *checker) references(at string, value any, allowed bool) {
 // mayBeServed reports whether documents of a kind hold what clusters are served.
 func (ks *kindSet) mayBeServed(kind Kind) bool {
 	return kind == KindCluster || kind == KindLayer || ks.byKind[kind] != nil
-}
-
-// variables checks the variables of a cluster or a layer.
-func (c *checker) variables(vars api.Variables) {
-	for _, name := range sortedKeys(vars) {
-		if c.full() {
-			return
-		}
-		at := jsontext.Pointer("variables", name)
-		if !variables.IsName(name) {
-			c.problem(at, "a name of a variable is a letter or _, and then up to 62 letters, digits and _")
-		}
-		text, ok := variables.Text(vars[name])
-		switch {
-		case !ok:
-			c.problem(at, "must be a string, a number or a boolean")
-		case len(text) > maxVariableBytes:
-			c.problem(at, "has %d bytes; a variable has at most %d", len(text), maxVariableBytes)
-		}
-	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/helmvalues"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/variables"
 )
 
 // TypeHelm is the type of components that Flux deploys as Helm releases.
@@ -176,5 +177,27 @@ func (c *checker) targetPath(at, path string) {
 		c.problem(at, "%q is not a value path of at most %d letters, digits, _, -, ., \\, / and list indices such as [0]", path, maxTargetPath)
 	} else if _, err := helmvalues.Keys(path); err != nil {
 		c.problem(at, "%v", err)
+	}
+}
+
+// variables checks the variables of a cluster or a layer.
+func (c *checker) variables(vars api.Variables) {
+	for _, name := range sortedKeys(vars) {
+		if c.full() {
+			return
+		}
+		at := jsontext.Pointer("variables", name)
+		if !variables.IsName(name) {
+			c.problem(at, "a name of a variable is a letter or _, and then up to 62 letters, digits and _")
+		}
+		text, ok := variables.Text(vars[name])
+		switch {
+		case !ok:
+			c.problem(at, "must be a string, a number or a boolean")
+		case secretLike(name, vars[name]):
+			c.warn("the variable %q looks like a secret; variables are stored and served in clear: refer to a Secret on the cluster instead", name)
+		case len(text) > maxVariableBytes:
+			c.problem(at, "has %d bytes; a variable has at most %d", len(text), maxVariableBytes)
+		}
 	}
 }

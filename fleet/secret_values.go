@@ -3,6 +3,7 @@ package fleet
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -53,6 +54,11 @@ func (v *txValidation) appendSecretValues(problems []Problem, key docKey, body j
 			if slices.ContainsFunc(known, func(p map[string]api.PatchValues) bool { return jsontext.Same(p[component][path], value) }) {
 				continue
 			}
+			if component == "" {
+				problems = append(problems, Problem{Pointer: jsontext.Pointer("variables", path), Kind: key.kind, ID: key.id, Detail: fmt.Sprintf(
+					"the variable %q looks like a secret, and SECRET_VALUES=refuse: variables are stored and served in clear; put it into a Secret on the cluster, and name this Secret in values_from", path)})
+				continue
+			}
 			at := jsontext.Pointer("patches", component, path)
 			if key.kind == KindComponent {
 				at = jsontext.Pointer("patches", path)
@@ -84,7 +90,7 @@ func (s *State) knownPatches(key docKey) []map[string]api.PatchValues {
 	return known
 }
 
-// patchesIn returns the patches in the body of a document, by component. Only components, clusters and layers have any.
+// patchesIn returns the patches in the body of a document, by component, and its variables by the empty text. Only components, clusters and layers have any.
 func patchesIn(key docKey, body json.RawMessage) map[string]api.PatchValues {
 	if key.kind == KindComponent {
 		var component struct{ Patches api.PatchValues }
@@ -93,8 +99,16 @@ func patchesIn(key docKey, body json.RawMessage) map[string]api.PatchValues {
 		}
 	}
 	if key.kind == KindCluster || key.kind == KindLayer {
-		var doc struct{ Patches map[string]api.PatchValues }
+		var doc struct {
+			Patches   map[string]api.PatchValues
+			Variables api.PatchValues
+		}
 		if json.Unmarshal(body, &doc) == nil {
+			if len(doc.Variables) > 0 {
+				patches := map[string]api.PatchValues{"": doc.Variables}
+				maps.Copy(patches, doc.Patches)
+				return patches
+			}
 			return doc.Patches
 		}
 	}

@@ -37,6 +37,8 @@ func TestSecretValuesRefused(t *testing.T) {
 		"changed value":   patch(KindCluster, "c", `{"patches":{"app":{"auth.password":"n3w"}}}`),
 		"another place":   patch(KindCluster, "c", `{"patches":{"tree":{"PASSWORD":"old"}}}`),
 		"within a value":  patch(KindCluster, "c", `{"patches":{"app":{"db":{"password":"n3w"}}}}`),
+		"variable":        patch(KindCluster, "c", `{"variables":{"db_password":"n3w"}}`),
+		"layer variable":  patch(KindLayer, "l", `{"variables":{"db_password":"n3w"}}`),
 		"batch":           batch(`{"op":"patch","kind":"layer","id":"l","patch":{"patches":{"app":{` + value + `}}}}`),
 		"revert":          revert(w, api.Operation{Revision: removal}),
 		"rollout variant": rollOut(w, "after", []RolloutStage{{Name: "all", All: true}}, api.Operation{Op: "patch", Kind: "layer", ID: "l", Patch: []byte(`{"patches":{"app":{` + value + `}}}`)}),
