@@ -26,6 +26,7 @@ func (s clusterCommands) clusterCommand() *cli.Command {
 			kindCommands{s.session, kinds.Clusters}.setCommand(),
 			kindCommands{s.session, kinds.Clusters}.editCommand(),
 			s.labelCommand(),
+			s.variablesCommand(),
 			s.reconcileCommand(),
 			s.protectCommand(),
 			pins[0], pins[1],
@@ -151,8 +152,8 @@ func (s clusterCommands) deleteClusterCommand() *cli.Command {
 			default:
 				return args.Errorf("--mode is uninstall or orphan, not %q", mode)
 			}
-			return s.PerformOnEach(c, on, change.Change{Description: description}, func(id string) change.Operation {
-				return kinds.Clusters.Operation("delete", id, map[string]any{"mode": mode})
+			return s.PerformOnEach(c, on, change.Change{Description: description}, func(id string) []change.Operation {
+				return []change.Operation{kinds.Clusters.Operation("delete", id, map[string]any{"mode": mode})}
 			})
 		},
 	}

@@ -36,6 +36,11 @@ func TestOverridesPage(t *testing.T) {
 	runPage(t, "overrides", 12)
 }
 
+func TestVariablesPage(t *testing.T) {
+	t.Parallel()
+	runPage(t, "variables", 4)
+}
+
 func TestFilesPage(t *testing.T) {
 	t.Parallel()
 	runPage(t, "files", 4)

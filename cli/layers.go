@@ -63,7 +63,7 @@ func (s *session) adoptCommand() *cli.Command {
 			}
 			ops := []change.Operation{{"op": "adopt", "layers": []string{id}}}
 			if len(doc) > 1 { // more than its id
-				ops = slices.Insert(ops, 0, v.ChangeOperation("put", id, doc))
+				ops = append(v.ChangeOperations("put", id, doc), ops...)
 			}
 			return v.Perform(c, change.Change{
 				Operations: change.FixedOperations(ops...), Description: fmt.Sprintf("move the shared settings of layer %q's clusters into it", id), UnconfirmedInScripts: true,

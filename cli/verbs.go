@@ -213,7 +213,7 @@ func (v kindCommands) setFields(c *cli.Context) error {
 	if len(body) == 1 {
 		return args.Errorf("nothing to change: set at least one field")
 	}
-	return v.PerformOn(c, v.Kind, change.Change{Operations: change.FixedOperations(v.ChangeOperation("update", id, body))})
+	return v.PerformOn(c, v.Kind, change.Change{Operations: change.FixedOperations(v.ChangeOperations("update", id, body)...)})
 }
 
 // setFieldsOfClusters changes the fields of several clusters.
@@ -231,7 +231,7 @@ func (v kindCommands) setFieldsOfClusters(c *cli.Context) error {
 	case len(body) == 0:
 		return args.Errorf("nothing to change: set at least one field")
 	}
-	return v.PerformOnEach(c, on, change.Change{}, func(id string) change.Operation { return v.ChangeOperation("update", id, body) })
+	return v.PerformOnEach(c, on, change.Change{}, func(id string) []change.Operation { return v.ChangeOperations("update", id, body) })
 }
 
 // setPatch merges the patch of a flag into a document, or into several clusters.
@@ -263,8 +263,8 @@ func (v kindCommands) setPatch(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return v.PerformOnEach(c, on, change.Change{}, func(id string) change.Operation {
-		return v.Operation("patch", id, map[string]any{"patch": body})
+	return v.PerformOnEach(c, on, change.Change{}, func(id string) []change.Operation {
+		return []change.Operation{v.Operation("patch", id, map[string]any{"patch": body})}
 	})
 }
 
@@ -280,7 +280,7 @@ func (v kindCommands) createDocumentCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			return v.PerformOn(c, v.Kind, change.Change{Operations: change.FixedOperations(v.ChangeOperation("put", id, doc))})
+			return v.PerformOn(c, v.Kind, change.Change{Operations: change.FixedOperations(v.ChangeOperations("put", id, doc)...)})
 		},
 	}
 }

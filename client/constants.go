@@ -76,6 +76,7 @@ const (
 	CodeFrozen               = "frozen"
 	CodePinned               = "pinned"
 	CodeOutOfScope           = "out_of_scope"
+	CodeMissingVariable      = "missing_variable"
 	CodeNotStageable         = "not_stageable"
 	CodeSecretValue          = "secret_value"
 	CodeConfirmationRequired = "confirmation_required"

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -39,6 +40,8 @@ type clusterView struct {
 	Compare string
 	// Incident is the state of the cluster as text, to be pasted into a chat.
 	Incident string
+
+	Variables []nameValue // its own and those of its layers
 }
 
 // listView is a list that the cluster polls.
@@ -88,6 +91,10 @@ func showCluster(req *pageRequest) error {
 			view.Labels = append(view.Labels, nameValue{name, strings.Trim(shown, `"`)})
 		}
 		slices.SortFunc(view.Labels, func(a, b nameValue) int { return cmp.Compare(a.Name, b.Name) })
+		for _, name := range slices.Sorted(maps.Keys(doc.JSON200.Variables)) {
+			shown, _ := redact.JSON(name, redact.Display(doc.JSON200.Variables[name]), req.reveal())
+			view.Variables = append(view.Variables, nameValue{name, strings.Trim(shown, `"`)})
+		}
 		if doc.JSON200.Pinned != nil {
 			view.Pins = []pinRow{req.pinRow(doc.JSON200)}
 		}

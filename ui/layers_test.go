@@ -1,6 +1,7 @@
 package ui_test
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,16 +16,34 @@ func TestLayerShowsItsSettings(t *testing.T) {
 	require.Contains(t, page, `<h2>Settings</h2>`)
 	require.Contains(t, page, `<p class="empty">None</p>`, "entries without settings are in the facts")
 	env.call("PATCH", "/layers/gold", `{"platform_components":[{"id":"grafana","component_version":"8.3.0"}],"overrides":{"podinfo":{"oci_tag":"v7"}},
-		"patches":{"podinfo":{"ui.color":"#123456","admin.password":"hunter2"}}}`)
+		"patches":{"podinfo":{"ui.color":"#123456","admin.password":"hunter2"}},"variables":{"domain":"${cluster.labels.tier}.example.com"}}`)
 	page = env.get("/ui/layers/gold").body
 	for field, value := range map[string]string{
 		"platform_components › grafana › component_version": "8.3.0", "overrides › podinfo › oci_tag": "v7", "patches › podinfo › ui.color": "#123456",
+		"variables › domain": "${cluster.labels.tier}.example.com",
 	} {
 		require.Contains(t, page, `<th scope="row">`+field+`</th><td><code>&#34;`+value+`&#34;</code></td>`)
 	}
 	require.NotContains(t, page, "hunter2")
 	require.Contains(t, page, "Values that may be secrets are masked")
 	require.NotContains(t, page, `<th scope="row">selector</th>`)
+}
+
+// TestClusterShowsItsVariables: its own and those of its layers, with masked secrets.
+func TestClusterShowsItsVariables(t *testing.T) {
+	t.Parallel()
+	env := setup(t, 8)
+	env.signIn(readToken)
+	var gold []struct{ ID string }
+	require.NoError(t, json.Unmarshal(env.call("GET", "/clusters?selector=tier%3Dgold", "").Body.Bytes(), &gold))
+	at := "/ui/clusters/" + gold[0].ID
+	require.NotContains(t, env.get(at).body, "<dt>Variables</dt>")
+	env.call("PATCH", "/layers/gold", `{"variables":{"domain":"example.com","password":"hunter2"}}`)
+	env.call("PATCH", "/clusters/"+gold[0].ID, `{"variables":{"replicas":3}}`)
+	page := env.get(at).body
+	require.Contains(t, page, `<span class="chip">domain=example.com</span>`)
+	require.Contains(t, page, `<span class="chip">replicas=3</span>`)
+	require.NotContains(t, page, "hunter2")
 }
 
 // TestComponentShowsItsRollouts: the open ones that change it, and no others.

@@ -3711,7 +3711,7 @@ type OwnershipChange struct {
 	After []string `json:"after"`
 }
 
-// PatchValue A string, number, boolean, list or object. A string is typed as `helm --set` would type it.
+// PatchValue A string, number, boolean, list or object. A string is typed as `helm --set` would type it, after its references such as `${cluster.dns}` are replaced.
 //
 // Example: 2
 type PatchValue = json.RawMessage

@@ -81,7 +81,10 @@ func DescribeOperation(op Operation) string {
 func (p Planner) conditional(tag string) Planner {
 	return func(client conn.Client) ([]Operation, error) {
 		ops, err := p(client)
-		for _, op := range ops {
+		for i, op := range ops {
+			if i > 0 && op["id"] != nil && op["id"] == ops[i-1]["id"] && op["kind"] == ops[i-1]["kind"] {
+				continue // the operation before it changes the document
+			}
 			op["if_match"] = tag
 		}
 		return ops, err

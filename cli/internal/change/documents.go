@@ -36,7 +36,7 @@ func (s *Engine) PerformOn(c *cli.Context, n kinds.Kind, ch Change) error {
 			if err != nil {
 				return err
 			}
-			return s.PrintChange(c, n.Output(results[0].Document))
+			return s.PrintChange(c, n.Output(results[len(results)-1].Document))
 		}
 	}
 	return s.Perform(c, ch)

@@ -99,17 +99,18 @@ func ClustersOf(c *cli.Context) (Targets, error) {
 	return Targets{Ids: operands}, args.CheckID("NAME", operands[0])
 }
 
-// PerformOnEach makes one change, with an operation on each cluster.
-func (s *Engine) PerformOnEach(c *cli.Context, on Targets, ch Change, operation func(id string) Operation) error {
+// PerformOnEach makes one change, with operations on each cluster.
+func (s *Engine) PerformOnEach(c *cli.Context, on Targets, ch Change, operations func(id string) []Operation) error {
 	ch.Recomputed = len(on.Ids) == 0
 	ch.Operations = func(client conn.Client) ([]Operation, error) {
 		selected, err := s.clustersOf(c, client, on)
-		ops := make([]Operation, len(selected))
-		for i, cluster := range selected {
-			ops[i] = operation(cluster.ID)
+		var ops []Operation
+		for _, cluster := range selected {
+			of := operations(cluster.ID)
 			if cluster.Revision > 0 { // one that was changed may not match any more
-				ops[i]["if_match"] = strconv.FormatInt(cluster.Revision, 10)
+				of[0]["if_match"] = strconv.FormatInt(cluster.Revision, 10)
 			}
+			ops = append(ops, of...)
 		}
 		return ops, err
 	}

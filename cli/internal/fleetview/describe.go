@@ -123,6 +123,9 @@ func (w *describer) cluster(d Description) {
 	field("DNS name", doc.ClusterDNS)
 	field("Environment", doc.Environment)
 	field("Labels", render.Labels(doc.Labels))
+	if len(doc.Variables) > 0 {
+		field("Variables", Variables(doc.Variables))
+	}
 	field("Protected", strconv.FormatBool(doc.DeletionProtection))
 	if len(doc.Layers) > 0 {
 		field("Layers", strings.Join(doc.Layers, ", "))

@@ -24,7 +24,7 @@ func Explanation(ex api.Explanation, document json.RawMessage, kindName KindName
 						overridden = append(overridden, kindName.source(source)+" "+valueText(source.Value))
 					}
 					t.Rows = append(t.Rows, []string{
-						in.List + "/" + in.ID, v.Pointer, valueText(v.Value), kindName.source(v.SetBy), strings.Join(overridden, ", "),
+						in.List + "/" + in.ID, v.Pointer, valueText(v.Value), kindName.sources(v), strings.Join(overridden, ", "),
 						v.SetBy.Pointer, setInRevision(v.SetBy), v.SetBy.Actor,
 					})
 				}
@@ -42,6 +42,18 @@ func Explanation(ex api.Explanation, document json.RawMessage, kindName KindName
 			return names, nil
 		},
 	}
+}
+
+// sources is source, with the text of a value that has references, and what set these.
+func (name KindName) sources(v api.ExplainedValue) string {
+	if len(v.References) == 0 {
+		return name.source(v.SetBy)
+	}
+	all := []string{name.source(v.SetBy) + " " + valueText(v.SetBy.Value)}
+	for _, ref := range v.References {
+		all = append(all, ref.Reference+" of "+name.source(ref.SetBy))
+	}
+	return strings.Join(all, ", ")
 }
 
 // source names the document that set a value, and the rollout that changes it for the cluster.

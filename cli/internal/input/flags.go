@@ -1,6 +1,8 @@
 package input
 
 import (
+	"encoding/json"
+	"regexp"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
@@ -26,6 +28,33 @@ func Pairs(flag string, texts []string) (any, error) {
 		pairs[key] = value
 	}
 	return pairs, nil
+}
+
+// integer is a text that becomes a number; one above 2^53 stays text, because JSON would round it.
+var integer = regexp.MustCompile(`^(?:0|-?[1-9][0-9]{0,14})$`)
+
+// Variables returns texts KEY=VALUE and KEY- of a flag as an object, the latter as null. Values are typed as those of helm --set.
+func Variables(flag string, texts []string) (map[string]any, error) {
+	vars := map[string]any{}
+	for _, text := range texts {
+		key, value, set := strings.Cut(text, "=")
+		gone, removed := strings.CutSuffix(text, "-")
+		switch {
+		case !set && removed && gone != "":
+			vars[gone] = nil
+		case !set || key == "":
+			return nil, args.Errorf("--%s %q is neither KEY=VALUE nor KEY-", flag, text)
+		case integer.MatchString(value):
+			vars[key] = json.Number(value)
+		case value == "true" || value == "false":
+			vars[key] = value == "true"
+		case len(value) > 1 && strings.ContainsAny(value[:1], `"'`) && value[0] == value[len(value)-1]:
+			vars[key] = value[1 : len(value)-1]
+		default:
+			vars[key] = value
+		}
+	}
+	return vars, nil
 }
 
 // ValuesFrom parses texts of the form [PATH=]KIND/NAME[:KEY][?] and returns them as the field values_from. Each text names an object

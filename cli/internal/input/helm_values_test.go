@@ -1,6 +1,8 @@
 package input
 
 import (
+	"encoding/json"
+	"reflect"
 	"testing"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
@@ -57,6 +59,26 @@ none: {}
 }
 
 // Images are written as for kustomize edit set image; what cannot be one is refused.
+func TestVariables(t *testing.T) {
+	t.Parallel()
+	got, err := Variables("var", []string{"a=3", "b=-3", "c=0", "d=012", "e=3.5", "f=true", "g=True", `h="3"`, "i='x'", "j=", "k-", "l=a=b,c", `m="`, "n=1234567890123456", "o=x-"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{
+		"a": json.Number("3"), "b": json.Number("-3"), "c": json.Number("0"), "d": "012", "e": "3.5", "f": true, "g": "True", "h": "3", "i": "x", "j": "",
+		"k": nil, "l": "a=b,c", "m": `"`, "n": "1234567890123456", "o": "x-",
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%#v", got)
+	}
+	for _, text := range []string{"", "-", "a", "=x"} {
+		if _, err := Variables("var", []string{text}); err == nil {
+			t.Errorf("%q is accepted", text)
+		}
+	}
+}
+
 func TestImages(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

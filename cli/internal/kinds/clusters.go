@@ -24,6 +24,7 @@ var Clusters = Kind{
 		textField("environment", "environment", "`TIER`: dev, qa, uat, prod, or those in the server's configuration"),
 		textField("name", "cluster_name", "display `NAME` (default: the id)"),
 		parsedField("label", "labels", "label `KEY=VALUE`; repeat for more; replaces all labels", input.Pairs),
+		variablesField("variable of the cluster"),
 	}, referenceFields("assign this %s"), []Field{
 		boolField("deletion-protection", "deletion_protection", "refuse to delete the cluster or change its DNS name"),
 		numberField("node-count", "node_count", "number of nodes, for your information"),

@@ -5,6 +5,7 @@ import (
 	"maps"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/input"
 	"github.com/urfave/cli/v2"
 )
 
@@ -70,6 +71,20 @@ func parsedField(flag, name, usage string, parse func(flag string, texts []strin
 	return f
 }
 
+// variablesField holds variables. The given ones are changes: the others stay.
+func variablesField(usage string) Field {
+	f := listField("var", "variables", usage+", `KEY=VALUE`, or KEY- to remove it; typed as helm --set does (3 is a number, '\"3\"' text); repeat for more; the others stay")
+	f.read = func(c *cli.Context, flag string) (any, error) {
+		given, err := input.Variables(flag, c.StringSlice(flag))
+		return changes(given), err
+	}
+	f.merge = true
+	return f
+}
+
+// changes is the value of a field of which only the given keys change; null removes one.
+type changes map[string]any
+
 // stringValues returns the values of a repeatable flag. One empty value means none: it clears the list.
 func stringValues(c *cli.Context, flag string) []string {
 	values := c.StringSlice(flag)
@@ -119,6 +134,10 @@ func CollectFields(c *cli.Context, fields []Field, doc map[string]any) error {
 func mergeOver(file, given any) any {
 	raw, read := file.(json.RawMessage)
 	fields, ok := given.(map[string]any)
+	patch, partial := given.(changes)
+	if partial {
+		fields, ok = patch, true
+	}
 	var was map[string]json.RawMessage
 	if !read || !ok || json.Unmarshal(raw, &was) != nil {
 		return given
@@ -128,6 +147,9 @@ func mergeOver(file, given any) any {
 		merged[name] = value
 	}
 	maps.Copy(merged, fields)
+	if partial {
+		maps.DeleteFunc(merged, func(_ string, value any) bool { return value == nil })
+	}
 	return merged
 }
 

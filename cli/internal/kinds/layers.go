@@ -21,6 +21,7 @@ var Layers = Kind{
 		numberField("priority", "priority", "`NUMBER` that no other layer has; the higher one wins"),
 		textField("selector", "selector", "which clusters: a label `SELECTOR`, also over environment and id; instead of --all"),
 		boolField("all", "all", "every cluster"),
+		variablesField("variable of these clusters"),
 	}, referenceFields("%s that these clusters have"), formerReferenceFields(), []Field{
 		boolField("deletion-protection", "deletion_protection", "protect these clusters, independent of their documents"),
 	}),

@@ -83,6 +83,27 @@ func (n Kind) ChangeOperation(op, id string, fields any) planview.Operation {
 	return n.Operation(op, id, map[string]any{"patch": fields})
 }
 
+// ChangeOperations returns the operations update or put with the given fields of a document. A field of which only some keys change is
+// in an operation of its own, which merges them.
+func (n Kind) ChangeOperations(op, id string, fields map[string]any) (ops []planview.Operation) {
+	whole, patch := map[string]any{}, map[string]any{}
+	for name, value := range fields {
+		if part, ok := value.(changes); ok {
+			patch[name] = part
+		} else {
+			whole[name] = value
+		}
+	}
+	_, named := whole["id"]
+	if alone := len(whole) == 0 || named && len(whole) == 1; op == "put" || !alone || len(patch) == 0 {
+		ops = append(ops, n.ChangeOperation(op, id, whole))
+	}
+	if len(patch) > 0 {
+		ops = append(ops, n.Operation("patch", id, map[string]any{"patch": patch}))
+	}
+	return ops
+}
+
 // AssignOperation returns the name of the operation that assigns or unassigns a document of the kind: VERB_component.
 func (n Kind) AssignOperation(verb string) string {
 	if n.ResourceType != "" {
