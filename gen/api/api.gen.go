@@ -736,7 +736,7 @@ type ClusterPatch struct {
 	Labels nullable.Nullable[map[string]*string] `json:"labels,omitempty"`
 
 	// Variables Variables of the cluster by name, for references `${vars.NAME}` in settings; they win over those of its layers; null removes one.
-	Variables nullable.Nullable[map[string]*MergeVariable] `json:"variables,omitempty"`
+	Variables nullable.Nullable[map[string]interface{}] `json:"variables,omitempty"`
 
 	// PlatformComponents In the order they are served.
 	PlatformComponents nullable.Nullable[[]ComponentAssignmentInput] `json:"platform_components,omitempty"`
@@ -2986,7 +2986,7 @@ type LayerPatch struct {
 	All nullable.Nullable[bool] `json:"all,omitempty"`
 
 	// Variables Variables by name, for references `${vars.NAME}` in the settings of these clusters; null removes one.
-	Variables nullable.Nullable[map[string]*MergeVariable] `json:"variables,omitempty"`
+	Variables nullable.Nullable[map[string]interface{}] `json:"variables,omitempty"`
 
 	// PlatformComponents The components of these clusters, in the order in which they are served.
 	PlatformComponents nullable.Nullable[[]LayerComponentInput] `json:"platform_components,omitempty"`
@@ -3271,11 +3271,6 @@ type MergePatchValues = map[string]*json.RawMessage
 //
 // Example: {"podinfo":{"replicaCount":"3","ui.message":null}}
 type MergePatches = map[string]*json.RawMessage
-
-// MergeVariable A variable, or null to remove it.
-//
-// Example: eu.example.com
-type MergeVariable = json.RawMessage
 
 // Namespace A namespace definition.
 type Namespace struct {
