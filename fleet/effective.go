@@ -63,7 +63,7 @@ func (ks *kindSet) effective(d *Document, st *layerChain, previous *Effective) *
 	if same != nil {
 		return &Effective{
 			id: own.id, value: same.value, cluster: same.cluster, bound: same.bound, block: own.block, answers: same.answers,
-			chain: st, shared: ks.hasNoSettings(own), mergedEntries: same.mergedEntries, own: own, unresolved: same.unresolved,
+			chain: st, shared: ks.hasNoSettings(own), mergedEntries: same.mergedEntries, own: own, unresolved: same.unresolved, resolvedBytes: same.resolvedBytes,
 		}
 	}
 	e := &Effective{id: own.id, value: ks.copyValue(own.value), block: own.block, answers: newAnswers(ks.compiledCount), chain: st, shared: ks.hasNoSettings(own), mergedEntries: ks.mergedEntries(own, st.layers), own: own}

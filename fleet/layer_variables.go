@@ -320,19 +320,22 @@ func (l *layerResolution) expansionsID() *definitionsID {
 // countResolved computes resolvedBytes. Clusters of one chain share the results, but those with settings of their own.
 func (l *layerResolution) countResolved() {
 	l.resolvedBytes = 0
-	seen := map[*layerChain]bool{}
+	seen, counted := map[*layerChain]bool{}, map[*Document]bool{}
 	for _, e := range l.effective {
 		if e.chain.facts == nil || e.shared && seen[e.chain] {
 			continue
 		}
-		if l.resolvedBytes += e.resolvedBytes; e.shared {
-			seen[e.chain] = true
-			if e.chain.base != nil {
-				l.resolvedBytes += e.chain.base.resolvedBytes
+		if l.resolvedBytes += e.resolvedBytes; seen[e.chain] {
+			continue
+		}
+		if seen[e.chain] = true; e.chain.base != nil {
+			l.resolvedBytes += e.chain.base.resolvedBytes
+		}
+		for _, def := range e.chain.facts.definitions {
+			if made := e.chain.overlay.get(def.Kind, def.ID); made != nil && !counted[made] {
+				counted[made] = true
+				l.resolvedBytes += len(made.Body)
 			}
 		}
-	}
-	for _, d := range l.expanded {
-		l.resolvedBytes += len(d.Body)
 	}
 }

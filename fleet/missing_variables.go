@@ -15,7 +15,7 @@ func (v *txValidation) checkMissing(tx *Tx, edits []edit) error {
 	groups := map[string]*group{}
 	look := func(doc *Document) {
 		before := map[string]bool{}
-		if was := v.base.docs[KindCluster][doc.ID]; was != nil && v.base.refers > 0 {
+		if was := v.base.docs[KindCluster][doc.ID]; was != nil {
 			for _, text := range v.base.missingOn(v.base.configured(was)) {
 				before[text] = true
 			}
@@ -49,7 +49,9 @@ func (v *txValidation) checkMissing(tx *Tx, edits []edit) error {
 		if len(g.ids) > 0 {
 			on += ": " + firstIDs(g.ids, 5)
 		}
-		g.problem.Detail = fmt.Sprintf("%s, on %s", text, on)
+		if g.problem.Detail = fmt.Sprintf("%s, on %s", text, on); len(g.ids) == 0 {
+			g.problem.Detail = "a reference would have no value, on " + on + " that you may not read"
+		}
 		problems = append(problems, g.problem)
 		if len(problems) == maxProblems {
 			break
@@ -60,9 +62,6 @@ func (v *txValidation) checkMissing(tx *Tx, edits []edit) error {
 
 // eachChanged calls look for each live cluster that the commit edits, or whose configuration changes through layers or definitions.
 func (v *txValidation) eachChanged(edits []edit, look func(*Document)) {
-	if v.next.refers == 0 {
-		return
-	}
 	for _, e := range edits {
 		if e.kind == KindCluster && e.doc != nil && !e.doc.Deleted() {
 			look(v.next.docs[KindCluster][e.id])
@@ -104,6 +103,11 @@ func (s *State) missingOn(e *Effective) (out []string) {
 // checkExpanded checks the definitions that clusters have with the values of references, each once.
 func (v *txValidation) checkExpanded(edits []edit) {
 	first := map[*Document]string{}
+	if v.base.layers != nil { // these were checked when they were made
+		for _, made := range v.base.layers.expanded {
+			first[made] = "(checked)"
+		}
+	}
 	var all []*Document
 	v.eachChanged(edits, func(doc *Document) {
 		e := v.next.configured(doc)

@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
@@ -167,9 +168,24 @@ var placeholderCluster = api.FluxCluster{Name: "cluster", DNS: "cluster.example.
 func (s *State) newWork(ctx context.Context) work {
 	w := newWork(ctx)
 	w.templates = rendering.NewBudget(s.templateSteps())
+	expanded := sync.OnceValue(func() map[any]bool { // of an earlier commit, which has paid for them
+		out := map[any]bool{}
+		if s.layers != nil {
+			for _, d := range s.layers.expanded {
+				out[d.value] = true
+			}
+		}
+		return out
+	})
 	w.isStored = func(definition any) bool {
 		r, ok := definition.(*resource)
-		return ok && (r.expanded || slices.ContainsFunc(s.versions(ResourceKind(r.of.ID), r.ID), func(doc *Document) bool { return doc.value == r }))
+		switch {
+		case !ok:
+			return false
+		case r.expanded:
+			return expanded()[definition]
+		}
+		return slices.ContainsFunc(s.versions(ResourceKind(r.of.ID), r.ID), func(doc *Document) bool { return doc.value == r })
 	}
 	return w
 }

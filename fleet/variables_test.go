@@ -377,3 +377,45 @@ func TestResolvedBytes(t *testing.T) {
 	w.must(patch(KindCluster, "a", `{"variables":{"r":"`+strings.Repeat("y", 1000)+`"}}`))
 	require.Greater(t, w.state.layers.resolvedBytes, before+1900, "it is used twice")
 }
+
+// TestReferencesOnlyInRollouts: the same rules hold where only the variant of a rollout has references.
+func TestReferencesOnlyInRollouts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t,
+		string(KindComponent), `{"id":"h","component_path":"p","oci_url":"https://charts.example.com","patches":{"host":"x"}}`,
+		string(KindNamespace), `{"id":"n"}`,
+		string(KindLayer), `{"id":"all","priority":1,"all":true,"platform_components":[{"id":"h"}],"namespaces":[{"id":"n"}]}`,
+		string(KindCluster), `{"id":"a","cluster_dns":"a.example.com","environment":"dev","labels":{"region":"eu"}}`,
+		string(KindCluster), `{"id":"b","cluster_dns":"b.example.com","environment":"dev","labels":{"region":"us"},"variables":{"v":"y"}}`,
+	)
+	w.must(rollOut(w, "r", []RolloutStage{{Name: "a", Selector: "id=a"}, {Name: "b", Selector: "id=b"}},
+		patchOp(KindComponent, "h", `{"patches":{"host":"l.${cluster.labels.region}"}}`), patchOp(KindNamespace, "n", `{"labels":{"v":"${cluster.labels.region}"}}`)))
+	w.must(act("r", "start"))
+	require.Contains(t, poll(t, w.state, "a.example.com", KindComponent), "l.eu")
+	w.refused(CodeMissingVariable, patch(KindCluster, "a", `{"labels":{"region":null}}`))
+	w.must(patch(KindCluster, "b", `{"labels":{"region":null}}`))
+}
+
+// TestExpandedTemplatesHaveABudget: the change that gives a cluster other values of references pays for executing the template with them.
+func TestExpandedTemplatesHaveABudget(t *testing.T) {
+	t.Parallel()
+	w := referringWorld(t, string(KindResourceType), typeWith(t, "cm", configMap, map[string]any{}), string(ResourceKind("cm")), `{"id":"x","spec":{"name":"s-${cluster.id}"}}`)
+	during := w.state.newWork(t.Context())
+	w.must(patch(KindCluster, "a", `{"resources":{"cm":[{"id":"x"}]}}`))
+	after := w.state.newWork(t.Context())
+	made, ok := w.state.definition(w.state.Effective(w.state.docs[KindCluster]["a"]), ResourceKind("cm"), "x")
+	require.True(t, ok)
+	require.Equal(t, []bool{false, true}, []bool{during.isStored(made.value), after.isStored(made.value)})
+}
+
+// TestResolvedBytesOfFormerValues: values that no cluster has any more do not count.
+func TestResolvedBytesOfFormerValues(t *testing.T) {
+	t.Parallel()
+	w := referringWorld(t)
+	before := w.state.layers.resolvedBytes
+	for range 20 {
+		w.must(patch(KindCluster, "a", `{"labels":{"region":"xx"}}`))
+		w.must(patch(KindCluster, "a", `{"labels":{"region":"eu"}}`))
+	}
+	require.Equal(t, before, w.state.layers.resolvedBytes)
+}
