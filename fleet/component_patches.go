@@ -194,10 +194,10 @@ func (c *checker) variables(vars api.Variables) {
 		switch {
 		case !ok:
 			c.problem(at, "must be a string, a number or a boolean")
-		case secretLike(name, vars[name]):
-			c.warn("the variable %q looks like a secret; variables are stored and served in clear: refer to a Secret on the cluster instead", name)
 		case len(text) > maxVariableBytes:
 			c.problem(at, "has %d bytes; a variable has at most %d", len(text), maxVariableBytes)
+		case secretLike(name, vars[name]):
+			c.warn("the variable %q looks like a secret; variables are stored and served in clear: refer to a Secret on the cluster instead", name)
 		}
 	}
 }

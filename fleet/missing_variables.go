@@ -100,29 +100,38 @@ func (s *State) missingOn(e *Effective) (out []string) {
 	return out
 }
 
+// expandedOn returns a definition with the values of references, if a cluster has it; nil: it has not.
+func (s *State) expandedOn(e *Effective, def *Document) *Document {
+	a := s.kinds.byKind[def.Kind]
+	if a == nil || e.chain == nil {
+		return nil
+	}
+	if _, has := a.enabled(e, def.ID); !has {
+		return nil
+	}
+	return e.chain.overlay.get(def.Kind, def.ID)
+}
+
 // checkExpanded checks the definitions that clusters have with the values of references, each once.
 func (v *txValidation) checkExpanded(edits []edit) {
 	first := map[*Document]string{}
-	if v.base.layers != nil { // these were checked when they were made
-		for _, made := range v.base.layers.expanded {
-			first[made] = "(checked)"
-		}
-	}
 	var all []*Document
 	v.eachChanged(edits, func(doc *Document) {
 		e := v.next.configured(doc)
 		if e.chain == nil || e.chain.facts == nil {
 			return
 		}
+		var before *Effective
+		if was := v.base.docs[KindCluster][doc.ID]; was != nil {
+			before = v.base.configured(was)
+		}
 		for _, def := range e.chain.facts.definitions {
-			made := e.chain.overlay.get(def.Kind, def.ID)
-			if made == nil || made.refers || first[made] != "" {
-				continue
+			made := v.next.expandedOn(e, def)
+			if made == nil || first[made] != "" || before != nil && v.base.expandedOn(before, def) == made {
+				continue // the cluster has no such input, or had the same one before
 			}
-			if _, on := v.next.kinds.byKind[def.Kind].enabled(e, def.ID); on {
-				first[made] = doc.ID
-				all = append(all, made)
-			}
+			first[made] = doc.ID
+			all = append(all, made)
 		}
 	})
 	for i, f := range v.checkEach(len(all), func(i int) checkResult {

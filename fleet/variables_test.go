@@ -219,6 +219,7 @@ func TestReferencesRefused(t *testing.T) {
 		{patch(KindLayer, "all", `{"variables":{"a b":"x"}}`), "/variables/a b"},
 		{patch(KindLayer, "all", `{"variables":{"a":["x"]}}`), "/variables/a"},
 		{patch(KindLayer, "all", `{"variables":{"a":"`+strings.Repeat("z", 1025)+`"}}`), "/variables/a"},
+		{patch(KindLayer, "all", `{"variables":{"password":"` + strings.Repeat("z", 1025) + `"}}`), "/variables/password"},
 		{patch(KindCluster, "a", `{"labels":{"x":"${cluster.id}"}}`), "/labels/x"},
 		{create(KindRoleBinding, `{"id":"r","role":"view","subjects":[{"kind":"User","name":"${cluster.labels.region}"}]}`), "/subjects/0/name"},
 		{patch(KindComponent, "h", `{"depends_on":["${cluster.id}"]}`), "/depends_on/0"},
@@ -418,4 +419,29 @@ func TestResolvedBytesOfFormerValues(t *testing.T) {
 		w.must(patch(KindCluster, "a", `{"labels":{"region":"eu"}}`))
 	}
 	require.Equal(t, before, w.state.layers.resolvedBytes)
+}
+
+// TestExpandedOnceItIsServed: a definition with values that its kind refuses is refused when a cluster gets it, not only when it is made.
+func TestExpandedOnceItIsServed(t *testing.T) {
+	t.Parallel()
+	w := referringWorld(t)
+	w.must(patch(KindCluster, "a", `{"excludes":{"namespaces":["n"]},"variables":{"v":"no label value"}}`))
+	w.must(both(patch(KindLayer, "all", `{"variables":{"v":"x"}}`), patch(KindNamespace, "n", `{"labels":{"c":"${vars.v}"}}`)))
+	require.ErrorContains(t, w.refused(CodeInvalid, patch(KindCluster, "a", `{"excludes":null}`)), "label value")
+}
+
+// TestStoredProblemOfExpanded: a problem that a definition with references had before does not refuse another change of its cluster.
+func TestStoredProblemOfExpanded(t *testing.T) {
+	t.Parallel()
+	w := referringWorld(t)
+	var records []Record
+	for r := range w.state.Records() {
+		r.Body = []byte(strings.Replace(string(r.Body), `"component_path":"p"`, `"component_path":"../p"`, 1))
+		records = append(records, r)
+	}
+	var err error
+	w.state, err = NewState(testRules, w.state.head, w.state.at, records)
+	require.NoError(t, err)
+	_, err = w.try(patch(KindCluster, "a", `{"labels":{"other":"x"}}`))
+	require.NoError(t, err)
 }
