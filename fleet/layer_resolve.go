@@ -80,9 +80,7 @@ func (ks *kindSet) resolveAll(s, before *State, was *layerResolution, committed 
 		found[i] = next.matchAgain(ks, clusters[i], reached[i], prev, was, known)
 		s.addFacts(clusters[i], &found[i])
 	})
-	out, err := next.resolve(ks, was, clusters, found, &costCounter{chains: map[string][]*Document{}}, committed)
-	next.neededExpanded = len(next.expanded)
-	return out, err
+	return next.resolve(ks, was, clusters, found, &costCounter{chains: map[string][]*Document{}}, committed)
 }
 
 // reach returns, for each cluster, the set of delivering rollouts that reach it, and computes the overlays of these sets.
@@ -116,12 +114,15 @@ func (l *layerResolution) resolveChanged(s *State, clusters []*Document, edits [
 	all := costCounter{chains: map[string][]*Document{}}
 	for _, e := range next.effective { // chains without clusters are dropped
 		all.add(e.chain.layers, e.chain.key, e.mergedEntries)
-		next.chains[e.chain.mapKey()] = e.chain
+		if key := e.chain.mapKey(); next.chains[key] == nil {
+			next.chains[key] = e.chain
+			next.keepExpanded(e.chain)
+		}
 		if e.chain.unresolved != nil {
 			next.chains[e.chain.key] = e.chain.unresolved
 		}
 	}
-	next.keepExpanded(s.kinds, l)
+	next.expansions = l.expansions
 	reached, err := next.reach(s, l, clusters)
 	if err != nil {
 		return nil, err
@@ -229,6 +230,8 @@ func (l *layerResolution) chain(ks *kindSet, m layerMatch, was *layerResolution)
 	if resolved == nil {
 		if resolved = was.chains[key]; resolved == nil || resolved.unresolved != st || !resolved.facts.sameAs(m.facts) {
 			resolved = l.withFacts(ks, st, m.facts, was)
+		} else {
+			l.keepExpanded(resolved)
 		}
 		l.chains[key] = resolved
 	}

@@ -272,41 +272,38 @@ func (l *layerResolution) expandedDefinition(ks *kindSet, def *Document, f *fact
 		fmt.Fprintf(&values, "%d\x00%s", len(v), v)
 	}
 	key := expandedKey{def, values.String()}
-	if made := l.expanded[key]; made == nil || made.rules != ks.byName[def.Kind] {
+	made := l.expanded[key]
+	if made == nil {
 		made = was.expanded[key]
-		if made == nil || made.rules != ks.byName[def.Kind] {
-			var err error
-			if made, err = ks.expanded(def, f.value); err != nil {
-				return nil // it is refused as a document without a value
-			}
-		}
-		if l.expanded == nil {
-			l.expanded = map[expandedKey]*Document{}
-		}
-		l.expanded[key] = made
-		if was.expanded[key] != made || l.expansions != was.expansions {
-			l.expansions = &definitionsID{}
+	}
+	if made == nil || made.rules != ks.byName[def.Kind] {
+		var err error
+		if made, err = ks.expanded(def, f.value); err != nil {
+			return nil // it is refused as a document without a value
 		}
 	}
-	return l.expanded[key]
+	if was.expanded[key] != made {
+		l.expansions = &definitionsID{}
+	}
+	l.addExpanded(key, made)
+	f.expanded = append(f.expanded, key)
+	return made
 }
 
-// keepExpanded takes the expanded definitions of an earlier State, unless most of them are of former settings.
-func (l *layerResolution) keepExpanded(ks *kindSet, was *layerResolution) {
-	l.expansions = was.expansions
-	if l.neededExpanded = was.neededExpanded; len(was.expanded) <= 1000+2*was.neededExpanded {
-		l.expanded = maps.Clone(was.expanded)
-		return
+func (l *layerResolution) addExpanded(key expandedKey, made *Document) {
+	if l.expanded == nil {
+		l.expanded = map[expandedKey]*Document{}
 	}
-	l.expanded = map[expandedKey]*Document{}
-	for _, e := range l.effective {
-		if f := e.chain.facts; f != nil {
-			for _, def := range f.definitions {
-				l.expandedDefinition(ks, def, f, was)
-			}
+	l.expanded[key] = made
+}
+
+// keepExpanded adds the expanded definitions of a chain that stays.
+func (l *layerResolution) keepExpanded(st *layerChain) {
+	if st.facts != nil {
+		for _, key := range st.facts.expanded {
+			l.addExpanded(key, st.overlay.get(key.from.Kind, key.from.ID))
 		}
 	}
-	l.neededExpanded = len(l.expanded)
 }
 
 // expansionsID identifies the definitions with the values of references; nil: there are none.
@@ -320,7 +317,7 @@ func (l *layerResolution) expansionsID() *definitionsID {
 // countResolved computes resolvedBytes. Clusters of one chain share the results, but those with settings of their own.
 func (l *layerResolution) countResolved() {
 	l.resolvedBytes = 0
-	seen, counted := map[*layerChain]bool{}, map[*Document]bool{}
+	seen := map[*layerChain]bool{}
 	for _, e := range l.effective {
 		if e.chain.facts == nil || e.shared && seen[e.chain] {
 			continue
@@ -331,11 +328,8 @@ func (l *layerResolution) countResolved() {
 		if seen[e.chain] = true; e.chain.base != nil {
 			l.resolvedBytes += e.chain.base.resolvedBytes
 		}
-		for _, def := range e.chain.facts.definitions {
-			if made := e.chain.overlay.get(def.Kind, def.ID); made != nil && !counted[made] {
-				counted[made] = true
-				l.resolvedBytes += len(made.Body)
-			}
-		}
+	}
+	for _, d := range l.expanded {
+		l.resolvedBytes += len(d.Body)
 	}
 }

@@ -403,12 +403,11 @@ type layerResolution struct {
 	// delivering are the rollouts with a started stage. overlays are those of the sets of them that reach some cluster.
 	delivering []*Document
 	overlays   map[rolloutMask]*Overlay
-	// expanded are the definitions with the values of their references; neededExpanded is how many there were when all were needed.
-	expanded       map[expandedKey]*Document
-	neededExpanded int
-	resolvedBytes  int            // of the results of references, of all clusters and definitions
-	expansions     *definitionsID // unchanged until there is another expanded definition
-	mu             sync.Mutex     // protects chains, overlays and cost during a Tx, whose edits run on many clusters concurrently
+	expanded   map[expandedKey]*Document // definitions with the values of their references on some clusters
+	expansions *definitionsID            // unchanged until there is another one
+	// resolvedBytes are those of the results of references, of all clusters and definitions.
+	resolvedBytes int
+	mu            sync.Mutex // protects chains, overlays and cost during a Tx, whose edits run on many clusters concurrently
 }
 
 // layersVersion identifies layers until one of them changes, without keeping their former results alive.
@@ -673,6 +672,7 @@ type facts struct {
 	values      map[string]string // by reference
 	missing     map[string]string // reasons by reference, of those without a value
 	definitions []*Document       // with references, that the cluster has
+	expanded    []expandedKey     // of these, unless a reference has no value
 }
 
 // unresolvedValue is a setting of a cluster with a reference that has no value.

@@ -25,13 +25,18 @@ func (tx *Tx) rawLayer(kind Kind, id string) *Document {
 	return tx.raw(kind, id)
 }
 
-// effective returns a cluster's effective configuration, with the edits of the Tx.
+// effective returns a cluster's effective configuration, with the edits of the Tx. It has references, not their values: these depend on
+// definitions, and edits of a Tx come one by one.
 func (tx *Tx) effective(d *Document) *Effective {
 	if len(tx.layers.ascending) == 0 || d.Deleted() {
 		return d.own
 	}
 	if !tx.layersEdited && tx.base.docs[KindCluster][d.ID] == d {
-		return tx.base.configured(d)
+		e := tx.base.configured(d)
+		if e.chain != nil && e.chain.unresolved != nil {
+			return tx.kinds.effective(d, e.chain.unresolved, nil)
+		}
+		return e
 	}
 	m := tx.matchingLayers(d.Cluster())
 	if len(m.layers) == 0 {

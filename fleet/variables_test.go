@@ -219,7 +219,7 @@ func TestReferencesRefused(t *testing.T) {
 		{patch(KindLayer, "all", `{"variables":{"a b":"x"}}`), "/variables/a b"},
 		{patch(KindLayer, "all", `{"variables":{"a":["x"]}}`), "/variables/a"},
 		{patch(KindLayer, "all", `{"variables":{"a":"`+strings.Repeat("z", 1025)+`"}}`), "/variables/a"},
-		{patch(KindLayer, "all", `{"variables":{"password":"` + strings.Repeat("z", 1025) + `"}}`), "/variables/password"},
+		{patch(KindLayer, "all", `{"variables":{"password":"`+strings.Repeat("z", 1025)+`"}}`), "/variables/password"},
 		{patch(KindCluster, "a", `{"labels":{"x":"${cluster.id}"}}`), "/labels/x"},
 		{create(KindRoleBinding, `{"id":"r","role":"view","subjects":[{"kind":"User","name":"${cluster.labels.region}"}]}`), "/subjects/0/name"},
 		{patch(KindComponent, "h", `{"depends_on":["${cluster.id}"]}`), "/depends_on/0"},
@@ -444,4 +444,16 @@ func TestStoredProblemOfExpanded(t *testing.T) {
 	require.NoError(t, err)
 	_, err = w.try(patch(KindCluster, "a", `{"labels":{"other":"x"}}`))
 	require.NoError(t, err)
+}
+
+// TestAdoptedReferences: settings that clusters have in common are adopted into a layer with their references.
+func TestAdoptedReferences(t *testing.T) {
+	t.Parallel()
+	w := referringWorld(t)
+	w.must(both(patch(KindCluster, "a", `{"patches":{"h":{"own":"o.${cluster.id}"}}}`), patch(KindCluster, "b", `{"patches":{"h":{"own":"o.${cluster.id}"}}}`)))
+	first := polls(t, w.state)
+	w.must(operations(w, api.Operation{Op: "adopt", Layers: []string{"all"}}))
+	require.Equal(t, first, polls(t, w.state))
+	require.Empty(t, w.state.docs[KindCluster]["a"].Cluster().Patches)
+	require.Contains(t, string(w.state.docs[KindLayer]["all"].Body), "o.${cluster.id}")
 }

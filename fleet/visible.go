@@ -27,7 +27,7 @@ func (s *State) VisibleTo(r Rights) *State {
 	}
 	out := &State{
 		kinds: s.kinds, rules: s.rules, head: s.head, at: s.at, newest: s.newest, docs: make(map[Kind]map[string]*Document, len(s.docs)), id: s.id,
-		shared: &sharedObjects{}, definitions: s.definitions, access: s.access, visible: v,
+		shared: &sharedObjects{}, definitions: s.definitions, access: s.access, visible: v, refers: s.refers, referring: s.referring,
 	}
 	for kind := range s.docs {
 		out.docs[kind] = map[string]*Document{}
