@@ -2,15 +2,14 @@ package cli
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/fleetview"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/internal/variables"
 	"github.com/urfave/cli/v2"
 )
 
@@ -34,7 +33,8 @@ func (s clusterCommands) variablesCommand() *cli.Command {
 			t := render.Table{Header: []string{"NAME", "VALUE", "SOURCE", "TEXT"}, Narrow: 3}
 			names := make([]string, len(found))
 			for i, v := range found {
-				t.Rows, names[i] = append(t.Rows, []string{v.Name, v.Value, v.Source, fleetview.VariableText(v.Text)}), v.Name
+				text, _ := variables.Text(v.Text) // the server has checked that it is one
+				t.Rows, names[i] = append(t.Rows, []string{v.Name, v.Value, v.Source, text}), v.Name
 			}
 			return s.Print(c, render.Output{
 				Document: found,
@@ -76,8 +76,9 @@ func (s clusterCommands) variablesOf(c *cli.Context, client conn.Client, id stri
 	}
 	found := []variableInEffect{}
 	for _, name := range slices.Sorted(maps.Keys(effective.Variables)) {
-		text := effective.Variables[name]
-		found = append(found, variableInEffect{name, expand(effective, fleetview.VariableText(text), maxNestedVariables), sources[name], text})
+		raw := effective.Variables[name]
+		text, _ := variables.Text(raw)
+		found = append(found, variableInEffect{name, expand(effective, text, maxNestedVariables), sources[name], raw})
 	}
 	return found, nil
 }
@@ -99,24 +100,24 @@ func (s clusterCommands) layersOf(c *cli.Context, client conn.Client, ids []stri
 // maxNestedVariables is the number of variables that the server takes a value through.
 const maxNestedVariables = 8
 
-var reference = regexp.MustCompile(`\$?\$\{(?:cluster\.(id|name|dns|environment)|cluster\.labels\.([A-Za-z0-9_-]+)|cluster\.labels\['([^']+)'\]|vars\.([A-Za-z0-9_]+))\}`)
-
 // expand replaces the references of a text, as the server does; one without a value stays.
 func expand(cluster api.Cluster, text string, depth int) string {
-	return reference.ReplaceAllStringFunc(text, func(ref string) string {
-		if ref[1] == '$' { // escaped
-			return ref[1:]
+	out, err := variables.Expand(text, func(ref string) (string, error) {
+		name, label := variables.Parts(ref)
+		known := map[string]string{"${cluster.id}": cluster.ID, "${cluster.name}": cluster.ClusterName, "${cluster.dns}": cluster.ClusterDNS, "${cluster.environment}": cluster.Environment}
+		if value, ok := known[ref]; ok {
+			return value, nil
 		}
-		m := reference.FindStringSubmatch(ref)
-		if own := map[string]string{"id": cluster.ID, "name": cluster.ClusterName, "dns": cluster.ClusterDNS, "environment": cluster.Environment}; m[1] != "" {
-			return own[m[1]]
+		if value, ok := cluster.Labels[label]; ok && label != "" {
+			return value, nil
 		}
-		if value, ok := cluster.Labels[m[2]+m[3]]; ok && m[4] == "" {
-			return value
+		if value, ok := variables.Text(cluster.Variables[name]); ok && depth > 1 {
+			return expand(cluster, value, depth-1), nil
 		}
-		if raw, ok := cluster.Variables[m[4]]; ok && depth > 1 {
-			return expand(cluster, fleetview.VariableText(raw), depth-1)
-		}
-		return ref
+		return ref, nil
 	})
+	if err != nil {
+		return text // the server refuses it
+	}
+	return out
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/variables"
+	"github.com/flux-resourceset/flux-resourceset/internal/variables"
 )
 
 const (

@@ -13,7 +13,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/helmvalues"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/variables"
+	"github.com/flux-resourceset/flux-resourceset/internal/variables"
 )
 
 // TypeHelm is the type of components that Flux deploys as Helm releases.

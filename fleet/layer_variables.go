@@ -11,7 +11,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/variables"
+	"github.com/flux-resourceset/flux-resourceset/internal/variables"
 )
 
 // countReferring counts a document that is added to, or removed from, the State.
@@ -42,7 +42,7 @@ func (ks *kindSet) expanded(d *Document, value func(ref string) (string, error))
 	}
 	for _, field := range referringFields(d.Kind) {
 		if text, ok := obj[field].(jsontext.Text); ok && variables.In(text) {
-			result, err := variables.ExpandJSON(json.RawMessage(text), value)
+			result, err := expandText(json.RawMessage(text), value)
 			if err != nil {
 				return nil, err
 			}

@@ -10,7 +10,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/variables"
+	"github.com/flux-resourceset/flux-resourceset/internal/variables"
 )
 
 // Settings that clusters and layers have for a definition of a resource type.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/variables"
+	"github.com/flux-resourceset/flux-resourceset/internal/variables"
 )
 
 // References in settings, as ${cluster.labels.region}, are replaced while the configuration of a cluster is computed, and not while its
@@ -128,6 +128,23 @@ func sameMap(a, b map[string]json.RawMessage) bool {
 	return maps.EqualFunc(a, b, jsontext.Same)
 }
 
+// expandText replaces the references in a text that jsontext.Canonical has written, and returns such a text: their names have no
+// character that JSON escapes. Its keys must have no references.
+func expandText(text json.RawMessage, value func(ref string) (string, error)) (json.RawMessage, error) {
+	out, err := variables.Expand(string(text), func(ref string) (string, error) {
+		v, err := value(ref)
+		if err != nil {
+			return "", err
+		}
+		quoted, err := jsontext.Canonical(v)
+		if err != nil {
+			return "", err
+		}
+		return string(quoted[1 : len(quoted)-1]), nil
+	})
+	return json.RawMessage(out), err
+}
+
 // expandValues returns values with those of their references: the same map if there are none.
 func expandValues[M ~map[string]json.RawMessage](in M, f *facts, size func(n int), failed func(path string, err error)) M {
 	out := in
@@ -136,7 +153,7 @@ func expandValues[M ~map[string]json.RawMessage](in M, f *facts, size func(n int
 		if !variables.In(value) {
 			continue
 		}
-		result, err := variables.ExpandJSON(value, f.value)
+		result, err := expandText(value, f.value)
 		if err != nil {
 			failed(path, err)
 			continue

@@ -11,9 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/variables"
+	"github.com/flux-resourceset/flux-resourceset/internal/variables"
 )
 
 // referringWorld has a layer with references, and clusters a and b, of which b has a variable of its own.
@@ -456,4 +457,29 @@ func TestAdoptedReferences(t *testing.T) {
 	require.Equal(t, first, polls(t, w.state))
 	require.Empty(t, w.state.docs[KindCluster]["a"].Cluster().Patches)
 	require.Contains(t, string(w.state.docs[KindLayer]["all"].Body), "o.${cluster.id}")
+}
+
+// An encoded text expands to the encoding of the expanded text.
+func TestExpandText(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		part := rapid.OneOf(rapid.SampledFrom([]string{"${cluster.id}", "$${vars.x}", "${vars.x}", "$", "{", `"`, "\\", "<", "\u2028"}), rapid.String())
+		text := ""
+		for range rapid.IntRange(0, 5).Draw(rt, "parts") {
+			text += part.Draw(rt, "part")
+		}
+		v := rapid.String().Draw(rt, "value")
+		value := func(string) (string, error) { return v, nil }
+		plain, err := variables.Expand(text, value)
+		encoded, encodeErr := jsontext.Canonical(map[string]any{"a": []any{text}})
+		require.NoError(rt, encodeErr)
+		got, jsonErr := expandText(encoded, value)
+		require.Equal(rt, err == nil, jsonErr == nil, "%v, %v", err, jsonErr)
+		if err != nil {
+			return
+		}
+		want, err := jsontext.Canonical(map[string]any{"a": []any{plain}})
+		require.NoError(rt, err)
+		require.Equal(rt, string(want), string(got))
+	})
 }

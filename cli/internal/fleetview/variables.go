@@ -1,27 +1,19 @@
 package fleetview
 
 import (
-	"encoding/json"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/internal/variables"
 )
 
-// VariableText returns the text that a reference to a variable becomes.
-func VariableText(value api.Variable) string {
-	var text string
-	if json.Unmarshal(value, &text) != nil { // a number or a boolean
-		text = string(value)
-	}
-	return text
-}
-
 // Variables returns variables as NAME=TEXT.
-func Variables(variables api.Variables) string {
-	out := make([]string, 0, len(variables))
-	for _, name := range render.SortedKeys(variables) {
-		out = append(out, name+"="+VariableText(variables[name]))
+func Variables(vars api.Variables) string {
+	out := make([]string, 0, len(vars))
+	for _, name := range render.SortedKeys(vars) {
+		text, _ := variables.Text(vars[name]) // the server has checked that it is one
+		out = append(out, name+"="+text)
 	}
 	return strings.Join(out, ",")
 }

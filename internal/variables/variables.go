@@ -1,6 +1,6 @@
 // Package variables implements references in texts, such as ${cluster.id} and ${vars.domain}: it finds them, and replaces them with
 // values. Only text that begins with ${cluster. or ${vars. is a reference, since charts and Flux use every other ${…} themselves. A
-// second $ before one makes it text. The package does not depend on the fleet.
+// second $ before one makes it text. The fleet and the CLI use it.
 package variables
 
 import (
@@ -10,8 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
 var prefixes = []string{"${cluster.", "${vars."}
@@ -93,22 +91,6 @@ func shorten(text string) string {
 		return strings.ToValidUTF8(text[:80], "") + "…"
 	}
 	return text
-}
-
-// ExpandJSON is Expand in a text that jsontext.Canonical has written, and returns such a text. Its keys must have no references.
-func ExpandJSON(text json.RawMessage, value func(ref string) (string, error)) (json.RawMessage, error) {
-	out, err := Expand(string(text), func(ref string) (string, error) {
-		v, err := value(ref)
-		if err != nil {
-			return "", err
-		}
-		quoted, err := jsontext.Canonical(v)
-		if err != nil {
-			return "", err
-		}
-		return string(quoted[1 : len(quoted)-1]), nil
-	})
-	return json.RawMessage(out), err
 }
 
 // Parts returns the name of the variable, or the key of the label, that a reference is to; at most one is not empty.

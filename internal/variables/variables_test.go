@@ -6,9 +6,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
-
-	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
 func TestExpand(t *testing.T) {
@@ -31,31 +28,6 @@ func TestExpand(t *testing.T) {
 	}
 	_, err := Expand("${vars.a}", func(string) (string, error) { return "", errors.New("none") })
 	require.EqualError(t, err, "none")
-}
-
-// An encoded text expands to the encoding of the expanded text.
-func TestExpandJSON(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(rt *rapid.T) {
-		part := rapid.OneOf(rapid.SampledFrom([]string{"${cluster.id}", "$${vars.x}", "${vars.x}", "$", "{", `"`, "\\", "<", "\u2028"}), rapid.String())
-		text := ""
-		for range rapid.IntRange(0, 5).Draw(rt, "parts") {
-			text += part.Draw(rt, "part")
-		}
-		v := rapid.String().Draw(rt, "value")
-		value := func(string) (string, error) { return v, nil }
-		plain, err := Expand(text, value)
-		encoded, encodeErr := jsontext.Canonical(map[string]any{"a": []any{text}})
-		require.NoError(rt, encodeErr)
-		got, jsonErr := ExpandJSON(encoded, value)
-		require.Equal(rt, err == nil, jsonErr == nil, "%v, %v", err, jsonErr)
-		if err != nil {
-			return
-		}
-		want, err := jsontext.Canonical(map[string]any{"a": []any{plain}})
-		require.NoError(rt, err)
-		require.Equal(rt, string(want), string(got))
-	})
 }
 
 func TestText(t *testing.T) {
