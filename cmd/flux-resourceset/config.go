@@ -115,7 +115,7 @@ func flags() []cli.Flag {
 		text("max-removals", "MAX_REMOVALS", "50", "how `MANY` installed things may be removed within an hour, on all clusters together, without the hash of a plan"),
 		text("watch-streams", "WATCH_STREAMS", strconv.Itoa(server.DefaultWatchStreams), "how `MANY` watches of revisions may be open at a time; each takes up to 40 KiB"),
 		text("require-second-person", "REQUIRE_SECOND_PERSON", "false", "true or false: whether a stage of a rollout must be approved by another actor than the one that created the rollout, or last changed its stages"),
-		text("secret-values", "SECRET_VALUES", "warn", "`ACTION`, warn or refuse, for changes that bring a patch whose path looks like that of a secret"),
+		text("secret-values", "SECRET_VALUES", "warn", "`ACTION`, warn or refuse, for changes that bring a patch or a variable whose name looks like that of a secret"),
 		text("require-cluster-token", "REQUIRE_CLUSTER_TOKEN", "false", "true or false: whether polls, receipts and events count for the status of a cluster only with the cluster's own token or certificate, not with AUTH_TOKEN; others are answered alike"),
 		text("gates-trust-shared-token", "GATES_TRUST_SHARED_TOKEN", "false", "true or false: whether polls, receipts and events with AUTH_TOKEN count for the gates of automatic rollouts too; each of its holders can then move rollouts"),
 		text("history-retention", "HISTORY_RETENTION", "", "how `LONG` revisions can be read and restored, such as 90d or 2160h; for ever when not set. Only mode crud removes old ones"),
