@@ -19,6 +19,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/internal/variables"
 	"github.com/urfave/cli/v2"
 )
 
@@ -154,6 +155,26 @@ func (s *completer) Flag(flag cli.Flag, path []*cli.Command) []string {
 	return s.idsOfKindName(flag.Names()[0])
 }
 
+// References returns the references that the value of a flag may have.
+func (s *completer) References(flag cli.Flag) []string {
+	if !slices.Contains([]string{"set", "set-json", "override", "override-json", "values-from", "var"}, flag.Names()[0]) {
+		return nil
+	}
+	names := slices.Clone(variables.ClusterReferences)
+	for _, key := range s.labelKeys("") {
+		names = append(names, variables.LabelReference(key))
+	}
+	for _, n := range []kinds.Kind{kinds.Clusters, kinds.Layers} {
+		for _, doc := range s.list(n.Calls.List) {
+			for name := range doc.Variables {
+				names = append(names, "${vars."+name+"}")
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // Argument returns the candidates for the positional argument with this index.
 func (s *completer) Argument(path []*cli.Command, index int) []string {
 	if len(path) == 0 {
@@ -256,6 +277,7 @@ type namedDocument struct {
 	Name        string            `json:"name"`
 	Environment string            `json:"environment"`
 	Labels      map[string]string `json:"labels"`
+	Variables   api.Variables     `json:"variables"`
 	Revision    int64             `json:"revision"`
 }
 

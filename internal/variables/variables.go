@@ -18,6 +18,17 @@ var prefixes = []string{"${cluster.", "${vars."}
 // character that JSON escapes, so references can be replaced in an encoded text.
 var reference = regexp.MustCompile(`^\$\{(?:cluster\.(?:id|name|dns|environment)|vars\.([A-Za-z_][A-Za-z0-9_]{0,62})|cluster\.labels\.([A-Za-z0-9_-]+)|cluster\.labels\['([A-Za-z0-9._/-]+)'\])\}$`)
 
+// ClusterReferences are the references to fields of the cluster's document.
+var ClusterReferences = []string{"${cluster.dns}", "${cluster.environment}", "${cluster.id}", "${cluster.name}"}
+
+// LabelReference returns the reference to a label, in the shorter of its two forms.
+func LabelReference(key string) string {
+	if short := "${cluster.labels." + key + "}"; reference.MatchString(short) {
+		return short
+	}
+	return "${cluster.labels['" + key + "']}"
+}
+
 var name = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`)
 
 // IsName reports whether a variable may have a name.

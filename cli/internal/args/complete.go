@@ -19,9 +19,11 @@ var Shells = []string{"bash", "zsh", "fish", "powershell"}
 func Script(shell string) ([]byte, error) { return scripts.ReadFile("completion/" + shell) }
 
 // Values finds candidates for the value of a flag, or for an argument. Before that, Set is called for operands and for flags that
-// may select the server, Beside for all other flags, and Word for positional arguments.
+// may select the server, Beside for all other flags, and Word for positional arguments. References finds those that the value of a flag
+// may have, as ${vars.domain}.
 type Values interface {
 	Flag(flag cli.Flag, path []*cli.Command) []string
+	References(flag cli.Flag) []string
 	Argument(path []*cli.Command, index int) []string
 	Set(flag cli.Flag, value string)
 	Beside(flag cli.Flag, value string)
@@ -31,15 +33,18 @@ type Values interface {
 // Complete returns the candidates for the last word of words.
 func Complete(app *cli.App, words []string, values Values) []string {
 	before, word := words[:len(words)-1], words[len(words)-1]
+	if strings.HasPrefix(word, "'") || strings.HasPrefix(word, `"`) {
+		word = word[1:] // the shell has read no end of it, and keeps it
+	}
 	at := completion{app: app, values: values, rest: before, commands: app.Commands, flags: app.Flags}
 	for len(at.rest) > 0 {
 		if flag, isLast := at.pass(); isLast { // word is its value
-			return matching(word, "", values.Flag(flag, at.path))
+			return at.flagValues(flag, word, "")
 		}
 	}
 	if name, value, ok := strings.Cut(word, "="); ok && strings.HasPrefix(word, "-") && !at.flagsEnded {
 		if flag := FindFlag(at.flags, FlagName(word)); flag != nil {
-			return matching(value, name+"=", values.Flag(flag, at.path))
+			return at.flagValues(flag, value, name+"=")
 		}
 		return nil
 	}
@@ -116,6 +121,14 @@ func (a *completion) pass() (flag cli.Flag, isLast bool) {
 // wantsOperand reports whether the next word is an operand.
 func (a *completion) wantsOperand() bool {
 	return len(a.path) > 0 && !a.operand && Operand(a.path[len(a.path)-1]) != ""
+}
+
+// flagValues returns the candidates for the value of a flag; after ${ they are references.
+func (a *completion) flagValues(flag cli.Flag, value, prefix string) []string {
+	if at := strings.LastIndex(value, "${"); at >= 0 && !strings.Contains(value[at:], "}") {
+		return matching(value[at:], prefix+value[:at], a.values.References(flag))
+	}
+	return matching(value, prefix, a.values.Flag(flag, a.path))
 }
 
 func matching(word, prefix string, candidates []string) []string {
