@@ -10,6 +10,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/helmvalues"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
@@ -38,7 +39,8 @@ func (ks *kindSet) normalizeCluster(obj map[string]any) {
 	ks.normalizeExcludes(obj)
 	patches, _ := obj["patches"].(map[string]any)
 	for id, p := range patches {
-		if values, ok := p.(map[string]any); p == nil || ok && len(values) == 0 {
+		values, ok := p.(map[string]any)
+		if helmvalues.NormalizeNulls(values); p == nil || ok && len(values) == 0 {
 			delete(patches, id)
 		}
 	}

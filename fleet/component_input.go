@@ -294,6 +294,13 @@ func componentInput(p *api.PlatformComponent, e api.ComponentAssignment, patches
 		}
 	} else {
 		in.Values, problems = helmvalues.Expand(in.Patches)
+		if len(problems) == 0 && helmvalues.MayHaveNull(in.Patches) {
+			text, err := helmvalues.WithNulls(in.Values)
+			if err != nil {
+				return in, err
+			}
+			in.ValuesJSON = text
+		}
 	}
 	if len(problems) > 0 {
 		return in, fmt.Errorf("component %q: patches%s: %s", e.ID, problems[0].Pointer, problems[0].Detail)
@@ -339,7 +346,7 @@ func componentBound(value any) int {
 	if err != nil {
 		return 0 // contradicting patches: the answer fails as a whole
 	}
-	n := encodedSize(in) + len(p.ID)
+	n := encodedSize(in) + len(p.ID) + 2*encodedSize(in.Values) // a null of the cluster repeats the values as text
 	for _, id := range p.DependsOn {
 		n += dependencyBytes + len(id)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/helmvalues"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/rendering"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
@@ -91,6 +92,9 @@ func normalizeComponent(obj map[string]any) {
 	unstructured.SetDefault(obj, "cluster_env_enabled", false)
 	unstructured.SetDefault(obj, "depends_on", []any{})
 	unstructured.SetDefault(obj, "patches", map[string]any{})
+	if values, ok := obj["patches"].(map[string]any); ok {
+		helmvalues.NormalizeNulls(values)
+	}
 	unstructured.SetDefault(obj, "release_name", obj["id"])
 	unstructured.SetDefault(obj, "target_namespace", obj["id"])
 	unstructured.SetDefault(obj, "secret_ref", "")

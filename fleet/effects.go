@@ -322,11 +322,20 @@ func (e *effects) uninstalls(on *Effective, list *descriptor, id string, before,
 	return e.objects.removes(base.resourceType(), list.resourceType(), &was, &is)
 }
 
+// withoutText returns an input without the text of its values, which plans show as values.
+func withoutText(in any) any {
+	if component, ok := in.(api.FluxPlatformComponent); ok {
+		component.ValuesJSON = ""
+		return component
+	}
+	return in
+}
+
 // compare computes the difference between two versions of an input; before is nil for a new one.
 func (e *effects) compare(on *Effective, list *descriptor, id string, before, after any) (*difference, error) {
 	d := &difference{}
 	if before == nil {
-		obj, err := unstructured.FromValue(after)
+		obj, err := unstructured.FromValue(withoutText(after))
 		if err != nil {
 			return nil, err
 		}
@@ -335,7 +344,7 @@ func (e *effects) compare(on *Effective, list *descriptor, id string, before, af
 		d.text = "+" + string(d.added)
 		return d, err
 	}
-	fields, err := diff.Fields(before, after)
+	fields, err := diff.Fields(withoutText(before), withoutText(after))
 	removal := e.uninstalls(on, list, id, before, after)
 	if err != nil || len(fields) == 0 && !removal {
 		return d, err

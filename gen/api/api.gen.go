@@ -641,7 +641,9 @@ type ClusterCreate struct {
 	// Example: {"namespaces":["podinfo"]}
 	Excludes nullable.Nullable[map[string]any] `json:"excludes,omitempty"`
 
-	// Patches Values by component id and Helm value path.
+	// Patches Values by component id and Helm value path; null is stored as `"null"`, which Helm receives as null.
+	//
+	// Example: {"podinfo":{"replicaCount":"2","ui.message":null}}
 	Patches nullable.Nullable[map[string]PatchValues] `json:"patches,omitempty"`
 
 	// Resources Assigned resources by type.
@@ -1012,7 +1014,9 @@ type ClusterUpdate struct {
 	// Example: {"namespaces":["podinfo"]}
 	Excludes nullable.Nullable[map[string]any] `json:"excludes,omitempty"`
 
-	// Patches Values by component id and Helm value path.
+	// Patches Values by component id and Helm value path; null is stored as `"null"`, which Helm receives as null.
+	//
+	// Example: {"podinfo":{"replicaCount":"2","ui.message":null}}
 	Patches nullable.Nullable[map[string]PatchValues] `json:"patches,omitempty"`
 
 	// Resources Assigned resources by type.
@@ -1955,6 +1959,11 @@ type FluxPlatformComponent struct {
 	//
 	// Example: {"replicaCount":2,"ui":{"color":"#2f855a"}}
 	Values map[string]interface{} `json:"values"`
+
+	// ValuesJSON `values` as JSON text, only if a field in them is null: Flux Operator removes such fields from inputs, and Helm needs them.
+	//
+	// Example: {"replicaCount":null}
+	ValuesJSON string `json:"values_json,omitempty"`
 
 	// ReleaseName Name of the Helm release.
 	//
@@ -3706,7 +3715,7 @@ type OwnershipChange struct {
 	After []string `json:"after"`
 }
 
-// PatchValue A string, number, boolean, list or object. A string is typed as `helm --set` would type it, after its references such as `${cluster.dns}` are replaced.
+// PatchValue A string, number, boolean, list or object. A string is typed as `helm --set` would type it, after its references such as `${cluster.dns}` are replaced; `"null"` is null.
 //
 // Example: 2
 type PatchValue = json.RawMessage
@@ -3984,7 +3993,9 @@ type PlatformComponentCreate struct {
 	// Example: helm
 	Type nullable.Nullable[string] `json:"type,omitempty"`
 
-	// Patches Values by Helm value path.
+	// Patches Values by Helm value path; null is stored as `"null"`, which Helm receives as null.
+	//
+	// Example: {"replicaCount":"2","ui.message":null}
 	Patches nullable.Nullable[map[string]PatchValue] `json:"patches,omitempty"`
 
 	// ReleaseName Helm release; defaults to the id.
@@ -4170,7 +4181,9 @@ type PlatformComponentUpdate struct {
 	// Example: helm
 	Type nullable.Nullable[string] `json:"type,omitempty"`
 
-	// Patches Values by Helm value path.
+	// Patches Values by Helm value path; null is stored as `"null"`, which Helm receives as null.
+	//
+	// Example: {"replicaCount":"2","ui.message":null}
 	Patches nullable.Nullable[map[string]PatchValue] `json:"patches,omitempty"`
 
 	// ReleaseName Helm release; defaults to the id.

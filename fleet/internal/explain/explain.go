@@ -83,7 +83,7 @@ type input struct {
 // leaves explains all values below an object except the values of components.
 func (of *input) leaves(at string, obj map[string]any, keys ...string) {
 	for _, key := range sorted(obj) {
-		if at == "" && of.Components && (key == "values" || key == "patches") {
+		if at == "" && of.Components && (key == "values" || key == "values_json" || key == "patches") {
 			continue
 		}
 		here, path := at+jsontext.Pointer(key), append(slices.Clone(keys), key)

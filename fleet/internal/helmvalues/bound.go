@@ -10,10 +10,10 @@ import (
 
 // Bound returns an upper bound, in bytes, of the size that patches add to an answer: as patches; as substitutions, where
 // numbers gain quotes; and as nested values, where each step of a path may have an object of its own, an index may stand for
-// a list of nulls, and encoding may double the length of a string. It is computed for every cluster of a batch, so it builds
-// no values.
+// a list of nulls, and encoding may double the length of a string. With a null, which may be in other patches, the values are repeated
+// as a string. It is computed for every cluster of a batch, so it builds no values.
 func Bound(patches map[string]json.RawMessage) int {
-	n := 3 * len(`{}`)
+	n := 3*len(`{}`) + len(`"values_json":"{}",`)
 	for path, raw := range patches {
 		name := len(path) + len(`"":`)
 		if !jsontext.Plain(path) {
@@ -22,13 +22,14 @@ func Bound(patches map[string]json.RawMessage) int {
 		}
 		n += 2*(name+len(raw)+len(`,""`)) + len(`{}`)
 		steps := strings.Count(path, ".") + strings.Count(path, "[") + 1
-		n += name + 2*len(raw) + len(`,`) + steps*len(`"":{},`)
+		nested := name + 2*len(raw) + len(`,`) + steps*len(`"":{},`)
 		for _, rest, more := strings.Cut(path, "["); more; _, rest, more = strings.Cut(rest, "[") {
 			index, _, _ := strings.Cut(rest, "]")
 			if i, err := strconv.Atoi(index); err == nil {
-				n += (min(i, maxListIndex) + 1) * len(`null,`)
+				nested += (min(i, maxListIndex) + 1) * len(`null,`)
 			}
 		}
+		n += 3 * nested // escaping doubles the text
 	}
 	return n
 }
