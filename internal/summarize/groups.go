@@ -36,7 +36,7 @@ func (g Group) key(values bool) string {
 }
 
 // Regroup merges groups to which the same happens. When there are many, it merges also those that differ in values only, unless full is
-// set.
+// set: references such as ${cluster.dns} have another value on each cluster. The values of one member are then shown as an example.
 func Regroup(groups []Group, full bool) []Group {
 	groups = merge(groups, true)
 	if !full && len(groups) > ShownGroups {
@@ -49,6 +49,7 @@ func Regroup(groups []Group, full bool) []Group {
 func merge(groups []Group, values bool) []Group {
 	at := map[string]int{}
 	var out []Group
+	var examples []string                       // by group, the one whose values are shown
 	differ := map[int]map[int]map[string]bool{} // by group and line, the values there are
 	for _, g := range groups {
 		i, known := at[g.key(values)]
@@ -56,6 +57,7 @@ func merge(groups []Group, values bool) []Group {
 			i = len(out)
 			at[g.key(values)] = i
 			out = append(out, Group{Head: g.Head, Lines: slices.Clone(g.Lines)})
+			examples = append(examples, strings.Join(g.Names[:min(len(g.Names), 1)], ""))
 			differ[i] = map[int]map[string]bool{}
 		}
 		out[i].Names = append(out[i].Names, g.Names...)
@@ -70,7 +72,8 @@ func merge(groups []Group, values bool) []Group {
 		slices.Sort(out[i].Names)
 		for n := range out[i].Lines {
 			if ways := len(differ[i][n]); ways > 1 {
-				out[i].Lines[n].Values, out[i].Lines[n].Ways = fmt.Sprintf(" (differs: %d ways)", ways), ways
+				line := &out[i].Lines[n]
+				line.Values, line.Ways = fmt.Sprintf("%s (on %q; differs: %d ways)", line.Values, examples[i], ways), ways
 			}
 		}
 	}

@@ -21,7 +21,7 @@ func TestRegroup(t *testing.T) {
 	}{
 		{1, 1, false, ": 0"},
 		{8, 8, false, ": 0"},
-		{20, 1, false, " (differs: 10 ways)"},
+		{20, 1, false, ": 0 (on \"c-00\"; differs: 10 ways)"},
 		{20, 10, true, ": 0"},
 	} {
 		got := Regroup(several(tc.n), tc.full)
