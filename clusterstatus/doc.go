@@ -21,8 +21,8 @@
 //  1. tracker.go: [Tracker], the observations of all clusters in memory. record.go has those of one cluster.
 //  2. tracker_record.go: polls and events as they arrive. receipts.go: receipts, and the rule whether one counts.
 //     stale_receipts.go: the removed inputs, on which the rule depends.
-//  3. states.go: [State] and [Status]. evaluate.go: [Query]; from observations to states, by way of the classes of classify.go, which
-//     are kept between evaluations.
+//  3. states.go: [State] and [Status]. evaluate.go: [Query]; the state of a cluster from its observations, such as
+//     silent. classify.go: the class of each input, which is kept between evaluations.
 //  4. store.go: the contract of a [Store], which the processes of one service share. sync.go reads and writes it, codec.go is the
 //     format of its rows, merge.go applies the rows of other processes, loss_detection.go notices a Store that lost rows,
 //     clocks.go a process with a wrong clock.

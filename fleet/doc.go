@@ -27,7 +27,7 @@
 //     the configuration that a pin keeps.
 //  4. state.go reads the documents at one revision, apply.go computes the next State from a commit. references.go finds the
 //     clusters that refer to a definition.
-//  5. answers.go: the answer to a poll. answer_encoding.go encodes it, receipts.go identifies its inputs.
+//  5. answers.go: the answer to a poll. answer_encoding.go encodes and compresses it, receipts.go identifies its inputs.
 //  6. check.go collects the problems of a document. namespaces.go, rolebindings.go, components.go and resource_types.go are
 //     kinds of definitions, clusters.go is the documents that they are assigned to, layers.go the layers. component_input.go
 //     merges a component with the settings of a cluster, resources.go and rendered.go do so for a resource type.
@@ -38,7 +38,7 @@
 //     restore.go, revert.go, layer_edits.go and adopt.go edit many documents, batch_run.go runs the operations of a batch,
 //     seed.go creates the first documents.
 //  8. validate.go validates a change, with the collected problems of tx_validation.go. missing_variables.go, secret_values.go, namespace_removals.go, dependents.go, layer_changes.go and
-//     answer_size.go check the clusters that a change affects indirectly.
+//     answer_size.go check the clusters that a change affects indirectly. secret_names.go decides which values look like secrets.
 //  9. affected.go finds the clusters whose polls change, removals.go the objects that they lose. guard.go and budget.go limit
 //     these removals, orphans.go records objects that Flux keeps.
 //  10. input_list.go, effects.go and plan.go: the preview of a change.

@@ -29,5 +29,5 @@
 //  3. documents.go: reads and changes of all kinds of documents. clusters.go, components.go and the other nouns name their kind.
 //  4. plan.go, batch.go, restore.go, revisions.go: many documents, and the history.
 //  5. status.go, component_status.go, revision_progress.go: the status of clusters, which package clusterstatus evaluates.
-//  6. metrics.go, statemetrics.go, probes.go: monitoring.
+//  6. metrics.go, state_metrics.go, probes.go: monitoring.
 package server

@@ -11,6 +11,6 @@
 //   - Events of failing clusters are not in the log. The last one is kept in memory until it is delivered, or the next one replaces it.
 //
 // Reading order: deliverer.go starts a worker for each webhook. worker.go decides what to do next, with cursor.go, revisions.go
-// (reads the log) and queue.go (the next request). event.go and message.go make bodies, signature.go signs them, sender.go
+// (reads the log), queue.go (the next request) and retry.go (the wait after a failed attempt). event.go and message.go make bodies, signature.go signs them, sender.go
 // sends them, address.go restricts the addresses. clusters.go sends events of failing clusters.
 package webhooks
