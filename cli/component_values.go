@@ -1,10 +1,15 @@
 package cli
 
 import (
+	"maps"
+	"strings"
+
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/change"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/input"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
 
@@ -47,6 +52,9 @@ func (s componentCommands) valuesOperation(c *cli.Context, on change.Targets, co
 	if len(on.Layers) > 0 && (c.IsSet("field-manager") || c.Bool("apply") || c.Bool("force")) {
 		return nil, args.Errorf("--field-manager, --apply and --force are for clusters: layers have no field managers")
 	}
+	if err := s.unquoteForKustomize(c, component, values); err != nil {
+		return nil, err
+	}
 	op := "patch_values"
 	if c.Bool("apply") {
 		op = "apply_values"
@@ -64,6 +72,31 @@ func (s componentCommands) valuesOperation(c *cli.Context, on change.Targets, co
 		fields["force"] = true
 	}
 	return on.Operation(op, fields), nil
+}
+
+// unquoteForKustomize removes the quotes that keep a text for Helm from the values of a kustomize component, which are all texts.
+func (s componentCommands) unquoteForKustomize(c *cli.Context, component string, values map[string]any) error {
+	plain := map[string]any{}
+	for path, value := range values {
+		if text, ok := value.(string); ok && len(text) > 1 && strings.HasPrefix(text, `"`) && strings.HasSuffix(text, `"`) {
+			plain[path] = text[1 : len(text)-1]
+		}
+	}
+	if len(plain) == 0 {
+		return nil
+	}
+	client, err := s.Connection.Client(c)
+	if err != nil {
+		return err
+	}
+	known, err := conn.ReceiveAs[api.PlatformComponent](client.GetPlatformComponent(c.Context, component, nil))
+	if err != nil {
+		return nil //nolint:nilerr // the change reports a component that does not exist
+	}
+	if known.Type == "kustomize" {
+		maps.Copy(values, plain)
+	}
+	return nil
 }
 
 // ownerFlags set the field manager of a change of values.
