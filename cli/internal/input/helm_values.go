@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/internal/variables"
 )
 
 // HelmValues returns the values of the flags --values, --set, --set-string, --set-json, --set-file and --unset: by path, null to
@@ -95,20 +96,23 @@ func jsonValue(text string) (any, error) {
 	return stringsLiteral(v), nil
 }
 
-// stringsLiteral keeps a JSON or YAML string at the top level a string. Those inside lists and objects are never typed.
+// stringsLiteral keeps a JSON or YAML string at the top level a string, but one with references as it is: its result is typed, unless
+// the text is quoted. Those inside lists and objects are never typed.
 func stringsLiteral(v any) any {
-	if text, ok := v.(string); ok {
+	if text, ok := v.(string); ok && !variables.In(text) {
 		return literal(text)
 	}
 	return v
 }
 
-// literal returns a value that reaches the chart as this very string. The server types a string as helm --set does, unless it is
-// quoted; it is quoted if typing could change it.
+// literal returns a value that reaches the chart as this very string, or as the result of its references. The server types a string as
+// helm --set does, unless it is quoted; it is quoted if typing could change it.
 func literal(text string) string {
 	switch {
 	case text == "":
 		return text
+	case variables.In(text):
+		return `"` + text + `"`
 	case strings.ContainsAny(text[:1], "0123456789+-'\""),
 		strings.EqualFold(text, "true"), strings.EqualFold(text, "false"), strings.EqualFold(text, "null"):
 		return `"` + text + `"`
