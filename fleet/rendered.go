@@ -90,17 +90,22 @@ func checkTemplate(c *checker, t *resourceType) {
 	if t.compiled == nil || t.schema == nil || len(t.problems) > 0 {
 		return
 	}
-	samples := t.schema.Samples(c.work.Work)
+	samples := t.schema.Samples(c.work.Work, fieldsRead(t.Template))
 	if len(samples) == 0 {
 		c.warn("the template of resource type %q is not tried: its schema has neither examples nor a spec that could be guessed from it; add `examples` to the schema", t.ID)
 	}
-	for _, spec := range samples {
+	for _, sample := range samples {
+		spec := sample.Spec
 		made := c.work.execute(t.ID, func() rendering.Result {
 			return t.render("example", spec, api.FluxCluster{Name: "example", DNS: "example.example.com", Environment: "example"}, Receipt{})
 		})
 		text, _ := jsontext.Canonical(spec) // a decoded value can be encoded
 		if made.Problem() != "" {
-			c.checkRenders("/template", t, made, fmt.Sprintf("with the spec %.300s", text))
+			about := fmt.Sprintf("with the spec %.300s", text)
+			if sample.Without != "" {
+				about = fmt.Sprintf("with a spec that has everything but optional properties %q", sample.Without)
+			}
+			c.checkRenders("/template", t, made, about)
 			return
 		}
 		if wrong := t.wrongRemoval(&made); wrong != "" {
@@ -120,7 +125,56 @@ func (c *checker) checkRenders(at string, t *resourceType, made rendering.Result
 		c.warn("the template of resource type %q fails with placeholders for the settings and the environment of a cluster: %s: %s", t.ID, about, made.Problem())
 		return
 	}
-	c.problem(at, "%s: %s", about, made.Problem())
+	c.problem(at, "%s: %s%s", about, made.Problem(), adviseAbsent(t, made.Err))
+}
+
+var (
+	// actions matches what a template executes; readField a field of a value other than the whole input there.
+	actions   = regexp.MustCompile(`(?s)<<.*?>>`)
+	readField = regexp.MustCompile(`(inputs)?\.([A-Za-z_][A-Za-z0-9_]*)`)
+	// absentField matches the error of a template that reads a field that its input lacks.
+	absentField = regexp.MustCompile(`map has no entry for key "([^"]*)"`)
+	// readPath matches a field of the input, or of a value in it.
+	readPath = regexp.MustCompile(`\binputs(?:\.[A-Za-z_][A-Za-z0-9_]*)+`)
+)
+
+// fieldsRead returns the names of the fields that a template reads and that fail it if they are absent, without those of the
+// input itself, which always has them.
+func fieldsRead(template string) []string {
+	read := map[string]bool{}
+	for _, action := range actions.FindAllString(template, -1) {
+		for _, field := range readField.FindAllStringSubmatch(action, -1) {
+			if field[1] == "" {
+				read[field[2]] = true
+			}
+		}
+	}
+	return sortedKeys(read)
+}
+
+// adviseAbsent returns how to read an optional property that a template failed on; empty: it failed on something else.
+func adviseAbsent(t *resourceType, err error) string {
+	if err == nil || t.schema == nil {
+		return ""
+	}
+	found := absentField.FindStringSubmatch(err.Error())
+	if found == nil {
+		return ""
+	}
+	name := found[1]
+	places := t.schema.Optional(name)
+	if len(places) == 0 {
+		return ""
+	}
+	dig := fmt.Sprintf(`dig %q "" MAP`, name)
+	for _, path := range readPath.FindAllString(t.Template, -1) {
+		keys := strings.Split(path, ".")
+		if i := slices.Index(keys, name); i > 0 {
+			dig = fmt.Sprintf(`dig "%s" "" %s`, strings.Join(keys[i:], `" "`), strings.Join(keys[:i], "."))
+			break
+		}
+	}
+	return fmt.Sprintf("; %s is optional and may be absent: read it with `%s`, test it with hasKey, or write the whole object with toJson", strings.Join(places, ", "), dig)
 }
 
 // readsCluster reports whether the template reads settings or the environment of the cluster that executes it.

@@ -65,7 +65,7 @@ func TestExampleTypesAreTaken(t *testing.T) {
 		res := w.must(create(KindResourceType, string(body)))
 		require.Empty(t, res.Warnings, name)
 		doc := w.state.All(KindResourceType)[0]
-		require.GreaterOrEqual(t, len(doc.value.(*resourceType).schema.Samples(nil)), 2, "%s: it is tried with more than nothing", name)
+		require.GreaterOrEqual(t, len(doc.value.(*resourceType).schema.Samples(nil, nil)), 2, "%s: it is tried with more than nothing", name)
 	}
 }
 

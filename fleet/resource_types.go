@@ -90,6 +90,9 @@ func checkResourceType(c *checker, t *resourceType) {
 	if t.schema != nil {
 		c.spec("/schema", t.schema.Costly())
 		c.spec("/overridable", t.schema.CheckOverridable(t.Overridable))
+		if n := t.schema.Rules(); n > 0 {
+			c.warn("the schema of resource type %q has %d rules in CEL (x-kubernetes-validations), which are not evaluated here: a cluster refuses what breaks them", t.ID, n)
+		}
 	}
 	checkTemplate(c, t)
 	if t.Removal == removalKeep && t.Template == "" {

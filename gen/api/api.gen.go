@@ -4511,7 +4511,7 @@ type ResourceType struct {
 	// Example: NetworkPolicy objects
 	Description string `json:"description"`
 
-	// Schema JSON Schema 2020-12 of a definition's spec, at most 64 KiB: an object with `additionalProperties: false`, each property required or with a default. `$ref` only within the schema.
+	// Schema JSON Schema 2020-12 of a definition's spec, with the keywords of a CustomResourceDefinition's `openAPIV3Schema`, at most 1 MiB: an object with `additionalProperties: false`, each property of it required or with a default. Properties of nested objects may be absent. `$ref` only within the schema.
 	//
 	// Example: {"additionalProperties":false,"properties":{"namespace":{"type":"string"}},"required":["namespace"],"type":"object"}
 	Schema json.RawMessage `json:"schema"`
@@ -4569,7 +4569,7 @@ type ResourceTypeCreate struct {
 	// Example: NetworkPolicy objects
 	Description nullable.Nullable[string] `json:"description,omitempty"`
 
-	// Schema JSON Schema 2020-12 of a definition's spec, at most 64 KiB: an object with `additionalProperties: false`, each property required or with a default. `$ref` only within the schema.
+	// Schema JSON Schema 2020-12 of a definition's spec, with the keywords of a CustomResourceDefinition's `openAPIV3Schema`, at most 1 MiB: an object with `additionalProperties: false`, each property of it required or with a default. Properties of nested objects may be absent. `$ref` only within the schema.
 	//
 	// Example: {"additionalProperties":false,"properties":{"namespace":{"type":"string"}},"required":["namespace"],"type":"object"}
 	Schema json.RawMessage `json:"schema"`
@@ -4630,7 +4630,7 @@ type ResourceTypeUpdate struct {
 	// Example: NetworkPolicy objects
 	Description nullable.Nullable[string] `json:"description,omitempty"`
 
-	// Schema JSON Schema 2020-12 of a definition's spec, at most 64 KiB: an object with `additionalProperties: false`, each property required or with a default. `$ref` only within the schema.
+	// Schema JSON Schema 2020-12 of a definition's spec, with the keywords of a CustomResourceDefinition's `openAPIV3Schema`, at most 1 MiB: an object with `additionalProperties: false`, each property of it required or with a default. Properties of nested objects may be absent. `$ref` only within the schema.
 	//
 	// Example: {"additionalProperties":false,"properties":{"namespace":{"type":"string"}},"required":["namespace"],"type":"object"}
 	Schema nullable.Nullable[json.RawMessage] `json:"schema,omitempty"`

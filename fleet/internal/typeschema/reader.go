@@ -13,10 +13,59 @@ import (
 type reader struct {
 	root     map[string]any
 	problems []Problem
-	defaults []string       // pointers to properties with a default
-	open     []string       // the references that led to the current place
-	places   map[string]int // number of places that a reference expands to, of those already read
+	defaults []string        // pointers to properties with a default
+	open     map[string]bool // the references that led to the current place
+	places   map[string]int  // number of places that a reference expands to, of those already read
+	visited  int             // number of schemas read
+	text     int             // total length of their pointers
+	rules    int             // number of rules in CEL
 }
+
+// Limits on the text of a schema, before its places are counted. A long name is part of the pointer of each place below it, so
+// a megabyte could come to gigabytes of pointers.
+const (
+	maxObjects      = 30_000
+	maxPointerBytes = 8 << 20
+	// maxCompared is the number of schemas multiplied by the length of their pointers: the compiler compares each with each.
+	maxCompared = 40_000_000_000
+)
+
+// tooLarge returns the reason if a schema has too many objects, or its names are too long; empty: neither.
+func tooLarge(schema any) string {
+	objects, text := 0, 0
+	var walk func(value any, length int)
+	walk = func(value any, length int) {
+		if text += length; objects > maxObjects || text > maxPointerBytes {
+			return
+		}
+		switch v := value.(type) {
+		case map[string]any:
+			objects++
+			for name, e := range v {
+				switch e.(type) {
+				case map[string]any, []any:
+					walk(e, length+1+len(name))
+				}
+			}
+		case []any:
+			for _, e := range v {
+				if _, ok := e.(map[string]any); ok {
+					walk(e, length+2)
+				}
+			}
+		}
+	}
+	walk(schema, 0)
+	switch {
+	case objects > maxObjects:
+		return fmt.Sprintf("has more than %d objects", maxObjects)
+	case text > maxPointerBytes:
+		return longPointers
+	}
+	return ""
+}
+
+const longPointers = "has too many parts for the length of its names: JSON pointers to them take too long to compare"
 
 func (r *reader) problem(at, format string, args ...any) {
 	if len(r.problems) < maxProblems {
@@ -57,8 +106,17 @@ func (r *reader) read() {
 		case !addressable.MatchString(name):
 			r.problem(pointer("properties", name), "a template reads it as inputs.NAME: letters, digits and _ only, and no digit first")
 		}
+		_, has := defaultOf(properties(r.root)[name])
+		if required, _ := r.root["required"].([]any); !has && !slices.Contains(required, any(name)) {
+			r.problem(pointer("properties", name), "must be required or have a default: Flux fails the whole list where a field of an input is missing")
+		}
 	}
-	if n := r.schema("", r.root, true); n > maxPlaces && len(r.problems) == 0 {
+	n := r.schema("", r.root, true)
+	switch {
+	case len(r.problems) > 0:
+	case r.visited*r.text > maxCompared:
+		r.problem("", "%s", longPointers)
+	case n > maxPlaces:
 		r.problem("", "comes to more than %d subschemas when its references are written out", maxPlaces)
 	}
 }
@@ -69,6 +127,10 @@ func (r *reader) schema(at string, value any, filled bool) int {
 	if !ok {
 		return 1 // true and false; the compiler refuses the rest
 	}
+	r.visited++
+	if r.text += len(at); r.visited > maxPlaces || r.visited*r.text > maxCompared {
+		return maxPlaces + 1
+	}
 	for _, keyword := range []string{"$id", "$anchor", "$dynamicAnchor", "$dynamicRef", "$recursiveRef", "$recursiveAnchor", "$vocabulary"} {
 		if _, has := text[keyword]; has {
 			r.problem(at+pointer(keyword), "is not taken: a schema refers to its own parts by JSON pointers, #/…")
@@ -77,8 +139,13 @@ func (r *reader) schema(at string, value any, filled bool) int {
 	if s, has := text["$schema"]; has && s != draft && s != draft+"#" {
 		r.problem(at+"/$schema", "must be %s", draft)
 	}
-	if filled {
-		r.complete(at, text)
+	if rules, ok := text[celRules].([]any); ok {
+		r.rules += len(rules)
+	}
+	for _, name := range slices.Sorted(maps.Keys(properties(text))) {
+		if _, has := defaultOf(properties(text)[name]); has && filled {
+			r.defaults = append(r.defaults, at+pointer("properties", name))
+		}
 	}
 	n := 1
 	if ref, has := text["$ref"]; has {
@@ -104,20 +171,6 @@ func (r *reader) schema(at string, value any, filled bool) int {
 	return min(n, maxPlaces+1)
 }
 
-// complete checks that every property of an object exists, because it is required or has a default.
-func (r *reader) complete(at string, text map[string]any) {
-	required, _ := text["required"].([]any)
-	for _, name := range slices.Sorted(maps.Keys(properties(text))) {
-		_, has := defaultOf(properties(text)[name])
-		if has {
-			r.defaults = append(r.defaults, at+pointer("properties", name))
-		}
-		if !has && !slices.Contains(required, any(name)) {
-			r.problem(at+pointer("properties", name), "must be required or have a default: a template fails on a field that is missing")
-		}
-	}
-}
-
 // reference reads the target of a reference, once.
 func (r *reader) reference(at string, value any, filled bool) int {
 	ref, _ := value.(string)
@@ -129,7 +182,7 @@ func (r *reader) reference(at string, value any, filled bool) int {
 	case !found:
 		r.problem(at, "%s leads to no schema", text(value))
 		return 1
-	case ref == "#", slices.Contains(r.open, ref):
+	case ref == "#", r.open[ref]:
 		r.problem(at, "%s leads back to itself", ref)
 		return 1
 	}
@@ -137,9 +190,9 @@ func (r *reader) reference(at string, value any, filled bool) int {
 	if n, read := r.places[key]; read {
 		return n
 	}
-	r.open = append(r.open, ref)
+	r.open[ref] = true
 	n := r.schema(strings.TrimPrefix(ref, "#"), target, filled)
-	r.open = r.open[:len(r.open)-1]
+	delete(r.open, ref)
 	r.places[key] = n
 	return n
 }

@@ -1,7 +1,8 @@
-// Package typeschema checks the schemas of resource types, and specs against them: JSON Schema 2020-12, and beyond it the
-// needs of an input. A ResourceSet's template fails on a missing field, so every property must exist: required, or with a
-// default that is filled in. A schema is untrusted and applies to every definition, so it cannot read external references,
-// and its cost is limited.
+// Package typeschema checks the schemas of resource types, and specs against them: JSON Schema 2020-12 with the keywords of
+// Kubernetes, so that it accepts the schemas of CustomResourceDefinitions, and beyond it the needs of an input. Flux fails a
+// whole list where a field of an input is missing, so every property of a spec must exist: required, or with a default that is
+// filled in. Properties of nested objects may be absent. A schema is untrusted and applies to every definition, so it cannot
+// read external references, and its cost is limited.
 package typeschema
 
 import (
@@ -21,10 +22,10 @@ import (
 
 // Limits on a schema.
 const (
-	MaxBytes = 64 << 10 // of its encoding
+	MaxBytes = 1 << 20 // of its encoding; what validation costs has limits of its own
 	// maxPlaces is the number of subschemas after all references are expanded: the most that one value can be validated
 	// against.
-	maxPlaces   = 10_000
+	maxPlaces   = 15_000
 	maxProblems = 100
 	// maxFilled is the number of values that defaults may add to one spec. A small spec and a small schema can expand to
 	// gigabytes.
@@ -46,6 +47,7 @@ type Schema struct {
 	compiled *jsonschema.Schema
 	weights  map[*jsonschema.Schema]weight
 	costly   []Problem
+	rules    int
 }
 
 const address = "schema:///spec"
@@ -60,7 +62,10 @@ func Parse(value any, size int) (*Schema, []Problem) {
 	case size > MaxBytes:
 		return nil, []Problem{{Detail: fmt.Sprintf("is %d bytes; at most %d are taken", size, MaxBytes)}}
 	}
-	r := &reader{root: text, places: map[string]int{}}
+	if reason := tooLarge(text); reason != "" {
+		return nil, []Problem{{Detail: reason}}
+	}
+	r := &reader{root: text, open: map[string]bool{}, places: map[string]int{}}
 	r.read()
 	if len(r.problems) > 0 {
 		return nil, r.problems
@@ -69,14 +74,18 @@ func Parse(value any, size int) (*Schema, []Problem) {
 	compiler.DefaultDraft(jsonschema.Draft2020)
 	compiler.UseLoader(noReferences{})
 	compiler.AssertFormat()
-	if err := compiler.AddResource(address, text); err != nil {
+	compiler.RegisterFormat(&jsonschema.Format{Name: "duration", Validate: validateDuration})
+	patterns := &sharedPatterns{map[string]*regexp.Regexp{}}
+	defer patterns.close()
+	compiler.UseRegexpEngine(patterns.compile)
+	if err := compiler.AddResource(address, standard(text)); err != nil {
 		return nil, []Problem{{Detail: err.Error()}}
 	}
 	compiled, err := compiler.Compile(address)
 	if err != nil {
 		return nil, compileProblems(err)
 	}
-	s := &Schema{text: text, compiled: compiled, weights: weigh(compiled)}
+	s := &Schema{text: text, compiled: compiled, weights: weigh(compiled), rules: r.rules}
 	if problems := s.checkDefaults(compiler, r.defaults); len(problems) > 0 {
 		return nil, problems
 	}
@@ -108,6 +117,9 @@ func (s *Schema) Properties() []string {
 
 // Costly returns the problems of a schema that takes too long to check. Such a schema, if stored already, remains in use.
 func (s *Schema) Costly() []Problem { return s.costly }
+
+// Rules returns the number of rules in CEL, which only Kubernetes evaluates.
+func (s *Schema) Rules() int { return s.rules }
 
 // Check returns all problems of a spec. It returns none if the work has ended, see [Work.Err]; the spec is then unchecked.
 // Nil work has no end.

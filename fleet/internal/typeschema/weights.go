@@ -110,24 +110,38 @@ func weightOf(s *jsonschema.Schema) *weight {
 	return &w
 }
 
-// maxInstructions is the maximum total of instructions in the patterns of a schema. x{1000} has a thousand: 64 KiB of
-// patterns could take a gigabyte.
-const maxInstructions = 20_000
+// maxInstructions is the maximum total of instructions in the patterns of a schema, each pattern counted once. x{1000} has a
+// thousand: a megabyte of patterns could take gigabytes. The metaschema compiles each occurrence of a pattern, and drops it.
+const (
+	maxInstructions         = 20_000
+	maxRepeatedInstructions = 10 * maxInstructions
+)
 
 // CheckPatterns returns the problems of the patterns of a schema before it is compiled: compiling large ones exhausts the
 // memory of the process.
 func CheckPatterns(schema any) []Problem {
-	n := 0
+	counted := map[string]int{}
+	n, all := 0, 0
+	add := func(pattern string) {
+		if n > maxInstructions {
+			return
+		}
+		if _, known := counted[pattern]; !known {
+			counted[pattern] = instructions(pattern)
+			n += counted[pattern]
+		}
+		all += counted[pattern]
+	}
 	var walk func(value any)
 	walk = func(value any) {
 		switch v := value.(type) {
 		case map[string]any:
 			if pattern, ok := v["pattern"].(string); ok {
-				n += instructions(pattern)
+				add(pattern)
 			}
 			named, _ := v["patternProperties"].(map[string]any)
 			for pattern := range named {
-				n += instructions(pattern)
+				add(pattern)
 			}
 			for _, e := range v {
 				walk(e)
@@ -139,7 +153,7 @@ func CheckPatterns(schema any) []Problem {
 		}
 	}
 	walk(schema)
-	if n <= maxInstructions {
+	if n <= maxInstructions && all <= maxRepeatedInstructions {
 		return nil
 	}
 	return []Problem{{Detail: fmt.Sprintf("its patterns come to more than %d instructions: use smaller repeat counts, or maxLength", maxInstructions)}}
