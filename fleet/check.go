@@ -184,7 +184,7 @@ func (c *checker) references(at string, value any, allowed bool) {
 		switch _, err := variables.Find(v); {
 		case !variables.In(v):
 		case !allowed:
-			c.problem(at, "a reference is not possible here, only in values of patches, names of values_from, labels and annotations of namespaces, specs and overrides of resources, and variables; for the text itself, write $${cluster. and $${vars.")
+			c.problem(at, "a reference is not possible here, only in values of patches, names of values_from, labels and annotations of namespaces and role bindings, specs and overrides of resources, and variables; for the text itself, write $${cluster. and $${vars.")
 		case err != nil:
 			c.problem(at, "%v", err)
 		}

@@ -217,7 +217,7 @@ type descriptor struct {
 	uninstalls func(before, after any) bool // the input stays, but Flux removes objects that it has installed for it
 	// object returns the object that the shipped template renders for a definition, if another definition may render it too.
 	// idOf returns the id of the definition that renders an object, empty if there is none; default: that of object.
-	object func(id string) rendering.Object
+	object func(d *Document) rendering.Object
 	idOf   func(o rendering.Object) string
 	// kept: Flux keeps the object when the definition is removed from a cluster.
 	kept func(d *Document, now time.Time) bool

@@ -35,7 +35,7 @@ var namespaceKind = definition[api.Namespace, api.NamespaceRef, api.FluxNamespac
 		idFrom:       func(op *api.Operation) string { return op.NamespaceID },
 		checkEntries: adviseNamespaces,
 		excluded:     func(own *Effective) []string { return own.cluster.Excludes.Namespaces },
-		object:       func(id string) rendering.Object { return rendering.Object{Kind: "Namespace", Name: id} },
+		object:       func(d *Document) rendering.Object { return rendering.Object{Kind: "Namespace", Name: d.ID} },
 		kept: func(d *Document, now time.Time) bool {
 			return d.namespace().DeletionPolicy == policyOrphan && !d.unsettled(now)
 		},
@@ -58,23 +58,7 @@ func (d *Document) namespace() *api.Namespace { return d.value.(*api.Namespace) 
 func checkNamespace(c *checker, d *Document) {
 	n := d.namespace()
 	c.dnsLabel("/id", n.ID)
-	labels := make(map[string]string, len(n.Labels))
-	for k, v := range n.Labels {
-		labels[k] = placeholder(v)
-	}
-	c.labels("/labels", labels)
-	c.annotations("/annotations", n.Annotations)
-	for at, keys := range map[string]map[string]string{"/labels": n.Labels, "/annotations": n.Annotations} {
-		for _, k := range sortedKeys(keys) {
-			if c.full() {
-				break
-			}
-			// These annotations control Flux Operator: one of them makes it delete the namespace.
-			if strings.HasPrefix(strings.ToLower(k), "fluxcd.controlplane.io/") {
-				c.problem(at+jsontext.Pointer(k), "keys of fluxcd.controlplane.io are instructions to Flux Operator and are set by the templates")
-			}
-		}
-	}
+	c.objectMetadata(n.Labels, n.Annotations)
 	for _, k := range sortedKeys(n.Labels) {
 		if problem := podSecurityProblem(k, n.Labels[k]); problem != "" && !variables.In(n.Labels[k]) && !c.full() {
 			c.problem("/labels"+jsontext.Pointer(k), "%s; Kubernetes refuses the namespace, and Flux then applies no namespace of the cluster", problem)
@@ -83,6 +67,27 @@ func checkNamespace(c *checker, d *Document) {
 	c.oneOf("/deletion_policy", n.DeletionPolicy, policyDelete, policyOrphan)
 	if rendering.SystemNamespace(n.ID) && n.DeletionPolicy == policyDelete {
 		c.problem("/deletion_policy", `the system namespace %q can only be adopted with deletion_policy "orphan": taking it off a cluster would delete it`, n.ID)
+	}
+}
+
+// objectMetadata checks the labels and annotations of an object that the templates make.
+func (c *checker) objectMetadata(labels, annotations map[string]string) {
+	resolved := make(map[string]string, len(labels))
+	for k, v := range labels {
+		resolved[k] = placeholder(v)
+	}
+	c.labels("/labels", resolved)
+	c.annotations("/annotations", annotations)
+	for at, keys := range map[string]map[string]string{"/labels": labels, "/annotations": annotations} {
+		for _, k := range sortedKeys(keys) {
+			if c.full() {
+				break
+			}
+			// These are for Flux Operator: one of them makes it delete the object.
+			if strings.HasPrefix(strings.ToLower(k), "fluxcd.controlplane.io/") {
+				c.problem(at+jsontext.Pointer(k), "keys of fluxcd.controlplane.io are instructions to Flux Operator and are set by the templates")
+			}
+		}
 	}
 }
 

@@ -172,7 +172,7 @@ func (t *takeovers) makerOn(has *Effective, o rendering.Object) (docKey, bool) {
 				}
 			}
 		case !list.typed:
-			if id := list.renderedFor(o); id != "" && slices.Contains(list.ids(has), id) {
+			if id := s.renderedFor(list, o); id != "" && slices.Contains(list.ids(has), id) && s.makesObject(has, docKey{list.kind, id}, o, t.work) {
 				return docKey{list.kind, id}, true
 			}
 		}

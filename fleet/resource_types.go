@@ -25,7 +25,7 @@ var reservedTypes = []string{"clusters", "receipts", "events"}
 
 // reservedPrefixes are prefixes of the names of ResourceSets that the shipped templates render. A type has its own
 // ResourceSet, with the name of the type.
-var reservedPrefixes = []string{"adopt-", "gate-", "receipt-"}
+var reservedPrefixes = []string{"adopt-", "binding-", "gate-", "receipt-"}
 
 var typeKind = kindRules{
 	name: KindResourceType, noun: "resource type", collection: "resource_types",

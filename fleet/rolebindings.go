@@ -27,9 +27,19 @@ var roleBindingKind = definition[api.RoleBinding, api.RoleBindingRef, api.FluxRo
 		rules:    kindRules{noun: "role binding", normalize: normalizeRoleBinding, check: checkRoleBinding},
 		idFrom:   func(op *api.Operation) string { return op.RolebindingID },
 		excluded: func(own *Effective) []string { return own.cluster.Excludes.Rolebindings },
-		object: func(id string) rendering.Object {
-			return rendering.Object{Group: rbacGroup, Kind: "ClusterRoleBinding", Name: id}
+		object: func(d *Document) rendering.Object {
+			if b := d.roleBinding(); b.Namespace != "" {
+				return rendering.Object{Group: rbacGroup, Kind: "RoleBinding", Namespace: b.Namespace, Name: b.ID}
+			}
+			return rendering.Object{Group: rbacGroup, Kind: "ClusterRoleBinding", Name: d.ID}
 		},
+		redeployed: func(was, is *Document) bool { return was.roleBinding().Namespace != is.roleBinding().Namespace },
+		uninstalls: func(before, after any) bool {
+			return before.(api.FluxRoleBinding).Namespace != after.(api.FluxRoleBinding).Namespace
+		},
+	},
+	deployment: func(b *api.RoleBinding, _ *api.RoleBindingRef, _ string) deployment {
+		return deployment{Namespace: b.Namespace}
 	},
 	list:    func(c *Effective) []api.RoleBindingRef { return c.cluster.Rolebindings },
 	setList: func(c *Effective, entries []api.RoleBindingRef) { c.cluster.Rolebindings = entries },
@@ -42,14 +52,26 @@ var roleBindingKind = definition[api.RoleBinding, api.RoleBindingRef, api.FluxRo
 		for i, s := range b.Subjects {
 			subjects[i] = api.FluxSubject(s)
 		}
-		return api.FluxRoleBinding{ID: b.ID, Role: b.Role, Subjects: subjects}, nil
+		in := api.FluxRoleBinding{ID: b.ID, Role: b.Role, Subjects: subjects, Namespace: b.Namespace, Labels: b.Labels, Annotations: b.Annotations}
+		if b.Namespace != "" {
+			in.Role, in.NamespaceRole = "", b.Role
+		}
+		return in, nil
 	},
 	cluster: func(in *api.FluxRoleBinding) *api.FluxCluster { return &in.Cluster },
 }
 
+func (d *Document) roleBinding() *api.RoleBinding { return d.value.(*api.RoleBinding) }
+
 // normalizeRoleBinding sets defaults, and converts a role binding's object to its stored form.
 func normalizeRoleBinding(obj map[string]any) {
 	unstructured.SetDefault(obj, "subjects", []any{}) // cleared by a merge patch
+	unstructured.DropEmpty(obj, "namespace")
+	for _, field := range []string{"labels", "annotations"} {
+		if m, isMap := obj[field].(map[string]any); obj[field] == nil || isMap && len(m) == 0 {
+			delete(obj, field)
+		}
+	}
 	subjects, _ := obj["subjects"].([]any)
 	for _, s := range subjects {
 		subject, ok := s.(map[string]any)
@@ -68,7 +90,7 @@ func normalizeRoleBinding(obj map[string]any) {
 
 // checkRoleBinding checks a role binding's document.
 func checkRoleBinding(c *checker, d *Document) {
-	b := d.value.(*api.RoleBinding)
+	b := d.roleBinding()
 	c.rbacName("/id", b.ID)
 	if reservedBinding(b.ID) {
 		c.problem("/id", "the name %q belongs to Kubernetes or Flux; choose another", b.ID)
@@ -77,6 +99,10 @@ func checkRoleBinding(c *checker, d *Document) {
 		c.problem("/id", "must not contain two underscores in a row: Flux's inventory reads them as a colon")
 	}
 	c.rbacName("/role", b.Role)
+	if b.Namespace != "" {
+		c.dnsLabel("/namespace", b.Namespace)
+	}
+	c.objectMetadata(b.Labels, b.Annotations)
 	c.atMost("/subjects", len(b.Subjects), maxSubjects, "subjects")
 	for i, s := range b.Subjects {
 		if c.full() {

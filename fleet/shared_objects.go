@@ -78,26 +78,25 @@ func (s *State) objectsOfVersions(kind Kind, id string, work work) (objects []re
 // makerOf returns the definition of a compiled-in kind that renders an object, as the shipped templates name it.
 func (s *State) makerOf(o rendering.Object) (docKey, bool) {
 	for _, a := range s.kinds.lists[:s.kinds.compiledCount] {
-		if id := a.renderedFor(o); s.docs[a.kind][id] != nil {
+		if id := s.renderedFor(a, o); id != "" {
 			return docKey{a.kind, id}, true
 		}
 	}
 	return docKey{}, false
 }
 
-// renderedFor returns the id of the definition of a compiled-in kind that may render an object; empty if there is none.
-func (a *descriptor) renderedFor(o rendering.Object) string {
+// renderedFor returns the id of the definition of a compiled-in kind that may render an object, in any version that clusters have of it;
+// empty: there is none.
+func (s *State) renderedFor(a *descriptor, o rendering.Object) string {
 	switch {
 	case a.idOf != nil:
-		return a.idOf(o)
-	case a.object == nil:
-		return ""
+		if id := a.idOf(o); s.docs[a.kind][id] != nil {
+			return id
+		}
+	case a.object != nil && slices.ContainsFunc(s.versions(a.kind, o.Name), func(d *Document) bool { return a.object(d) == o }):
+		return o.Name
 	}
-	object := a.object(o.Name)
-	if object.Namespace = o.Namespace; object != o {
-		return ""
-	}
-	return o.Name
+	return ""
 }
 
 // checkSharedObjects refuses clusters on which two definitions render the same object, unless they did so before.
@@ -244,7 +243,7 @@ func (s *State) objectsOn(has *Effective, key docKey, elsewhere map[docKey][]ren
 		return r.rendered(nil, work).Objects
 	}
 	if a := s.kinds.descriptor(key.kind); a.object != nil {
-		return []rendering.Object{a.object(key.id)}
+		return []rendering.Object{a.object(doc)}
 	}
 	return nil
 }
@@ -258,7 +257,8 @@ func (s *State) makesObject(has *Effective, key docKey, o rendering.Object, work
 	}
 	r, ok := doc.value.(*resource)
 	if !ok {
-		return true
+		a := s.kinds.descriptor(key.kind)
+		return a.object == nil || a.object(doc) == o
 	}
 	for _, e := range has.cluster.Resources[r.of.ID] {
 		if e.ID == key.id {

@@ -125,7 +125,7 @@ func TestTheSetOfATypeIsItsOwn(t *testing.T) {
 	require.Contains(t, e.Detail, `ResourceSet flux-system/object-patches, which is that of the list "object-patches" itself`)
 	e = w.refused(CodeInvalid, create(KindResourceType, typeOf("object-a", "")))
 	require.Equal(t, "/id", e.Problems[0].Pointer)
-	for _, id := range []string{"adopt-things", "gate-podinfo", "receipt-x"} {
+	for _, id := range []string{"adopt-things", "binding-0123456789abcdef", "gate-podinfo", "receipt-x"} {
 		e = w.refused(CodeInvalid, create(KindResourceType, typeOf(id, "")))
 		require.Equal(t, "/id", e.Problems[0].Pointer)
 	}

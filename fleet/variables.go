@@ -29,7 +29,7 @@ var (
 	refersInSettings  = []string{"variables", "patches", "resources", "platform_components", "overrides"}
 	refersInResources = []string{"spec"}
 	refersIn          = map[Kind][]string{
-		KindCluster: refersInSettings, KindLayer: refersInSettings, KindComponent: {"patches", "values_from"}, KindNamespace: {"labels", "annotations"},
+		KindCluster: refersInSettings, KindLayer: refersInSettings, KindComponent: {"patches", "values_from"}, KindNamespace: {"labels", "annotations"}, KindRoleBinding: {"labels", "annotations"},
 	}
 )
 

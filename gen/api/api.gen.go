@@ -2013,20 +2013,36 @@ type FluxResources struct {
 	Inputs []FluxResource `json:"inputs"`
 }
 
-// FluxRoleBinding A cluster role binding, as a cluster is served it.
+// FluxRoleBinding A role binding, as a cluster is served it.
 type FluxRoleBinding struct {
-	// ID Name of the ClusterRoleBinding.
+	// ID Name of the object.
 	//
 	// Example: dev-readers
 	ID string `json:"id"`
 
-	// Role Name of the ClusterRole.
+	// Role Name of the ClusterRole, for the whole cluster; absent with a namespace.
 	//
 	// Example: view
-	Role string `json:"role"`
+	Role string `json:"role,omitempty"`
 
 	// Subjects The subjects that have the role.
 	Subjects []FluxSubject `json:"subjects"`
+
+	// Namespace Namespace of a RoleBinding; absent for a ClusterRoleBinding.
+	//
+	// Example: web
+	Namespace string `json:"namespace,omitempty"`
+
+	// NamespaceRole Name of the ClusterRole, in the namespace only. A field of its own, so that a template that knows no namespace fails and changes nothing, rather than grant the role in the whole cluster.
+	//
+	// Example: view
+	NamespaceRole string `json:"namespace_role,omitempty"`
+
+	// Labels Labels of the object; absent: none.
+	Labels Labels `json:"labels,omitempty"`
+
+	// Annotations Annotations of the object; absent: none.
+	Annotations Annotations `json:"annotations,omitempty"`
 
 	// Cluster The cluster that polls.
 	Cluster FluxCluster `json:"cluster"`
@@ -2485,7 +2501,7 @@ type InputChange struct {
 	// Example: podinfo
 	ID string `json:"id"`
 
-	// Removal Flux uninstalls it: enabled became false, or the type, release_name, target_namespace or path changed, or the oci_url of a kustomize component; of a resource type, an object is no longer rendered (then `fields` may be empty).
+	// Removal Flux uninstalls it: enabled became false, or the type, release_name, target_namespace or path changed, or the oci_url of a kustomize component; of a role binding, the namespace; of a resource type, an object is no longer rendered (then `fields` may be empty).
 	//
 	// Example: false
 	Removal bool `json:"removal"`
@@ -4996,9 +5012,9 @@ type RevisionSummary struct {
 // Example: write
 type Right = string
 
-// RoleBinding A cluster role binding definition.
+// RoleBinding A role binding definition.
 type RoleBinding struct {
-	// ID Name of the ClusterRoleBinding.
+	// ID Name of the ClusterRoleBinding; of the RoleBinding, with a namespace.
 	//
 	// Example: dev-readers
 	ID string `json:"id"`
@@ -5010,6 +5026,17 @@ type RoleBinding struct {
 
 	// Subjects The subjects that have the role.
 	Subjects []Subject `json:"subjects"`
+
+	// Namespace Namespace in which the subjects have the role, by a RoleBinding; absent: in the whole cluster, by a ClusterRoleBinding. Another namespace is another object: Flux deletes the old one.
+	//
+	// Example: web
+	Namespace string `json:"namespace,omitempty"`
+
+	// Labels Labels of the object; absent: none.
+	Labels Labels `json:"labels,omitempty"`
+
+	// Annotations Annotations of the object; absent: none.
+	Annotations Annotations `json:"annotations,omitempty"`
 
 	// Revision Revision of the last change.
 	//
@@ -5027,9 +5054,9 @@ type RoleBinding struct {
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-// RoleBindingCreate A cluster role binding definition: to create. Read-only fields are ignored, so that a document can be sent back.
+// RoleBindingCreate A role binding definition: to create. Read-only fields are ignored, so that a document can be sent back.
 type RoleBindingCreate struct {
-	// ID Name of the ClusterRoleBinding.
+	// ID Name of the ClusterRoleBinding; of the RoleBinding, with a namespace.
 	//
 	// Example: dev-readers
 	ID string `json:"id"`
@@ -5041,6 +5068,21 @@ type RoleBindingCreate struct {
 
 	// Subjects The subjects that have the role.
 	Subjects []SubjectInput `json:"subjects"`
+
+	// Namespace Namespace in which the subjects have the role, by a RoleBinding; absent: in the whole cluster, by a ClusterRoleBinding. Another namespace is another object: Flux deletes the old one.
+	//
+	// Example: web
+	Namespace nullable.Nullable[string] `json:"namespace,omitempty"`
+
+	// Labels Kubernetes labels, at most 64.
+	//
+	// Example: {"team":"platform"}
+	Labels nullable.Nullable[map[string]string] `json:"labels,omitempty"`
+
+	// Annotations Kubernetes annotations, at most 256 KiB in all.
+	//
+	// Example: {"team":"platform"}
+	Annotations nullable.Nullable[map[string]string] `json:"annotations,omitempty"`
 
 	// Revision Revision of the last change.
 	//
@@ -5058,20 +5100,9 @@ type RoleBindingCreate struct {
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
 }
 
-// RoleBindingPatch A cluster role binding definition: fields to replace, or a merge patch. Read-only fields are ignored, so that a document can be sent back.
-type RoleBindingPatch = RoleBindingUpdate
-
-// RoleBindingRef A reference to a role binding definition.
-type RoleBindingRef struct {
-	// ID Id of a role binding definition.
-	//
-	// Example: dev-readers
-	ID string `json:"id"`
-}
-
-// RoleBindingUpdate A cluster role binding definition: fields to replace, or a merge patch. Read-only fields are ignored, so that a document can be sent back.
-type RoleBindingUpdate struct {
-	// ID Name of the ClusterRoleBinding.
+// RoleBindingPatch A role binding definition: merge patch. Read-only fields are ignored, so that a document can be sent back.
+type RoleBindingPatch struct {
+	// ID Name of the ClusterRoleBinding; of the RoleBinding, with a namespace.
 	//
 	// Example: dev-readers
 	ID nullable.Nullable[string] `json:"id,omitempty"`
@@ -5083,6 +5114,75 @@ type RoleBindingUpdate struct {
 
 	// Subjects The subjects that have the role.
 	Subjects nullable.Nullable[[]SubjectInput] `json:"subjects,omitempty"`
+
+	// Namespace Namespace in which the subjects have the role, by a RoleBinding; absent: in the whole cluster, by a ClusterRoleBinding. Another namespace is another object: Flux deletes the old one.
+	//
+	// Example: web
+	Namespace nullable.Nullable[string] `json:"namespace,omitempty"`
+
+	// Labels Kubernetes labels, at most 64.
+	//
+	// Example: {"team":"platform"}
+	Labels nullable.Nullable[map[string]*string] `json:"labels,omitempty"`
+
+	// Annotations Kubernetes annotations, at most 256 KiB in all.
+	//
+	// Example: {"team":"platform"}
+	Annotations nullable.Nullable[map[string]*string] `json:"annotations,omitempty"`
+
+	// Revision Revision of the last change.
+	//
+	// Example: 42
+	Revision nullable.Nullable[int64] `json:"revision,omitempty"`
+
+	// CreatedAt Read-only; ignored.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
+	CreatedAt nullable.Nullable[time.Time] `json:"created_at,omitempty"`
+
+	// UpdatedAt Read-only; ignored.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
+	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
+}
+
+// RoleBindingRef A reference to a role binding definition.
+type RoleBindingRef struct {
+	// ID Id of a role binding definition.
+	//
+	// Example: dev-readers
+	ID string `json:"id"`
+}
+
+// RoleBindingUpdate A role binding definition: fields to replace. Read-only fields are ignored, so that a document can be sent back.
+type RoleBindingUpdate struct {
+	// ID Name of the ClusterRoleBinding; of the RoleBinding, with a namespace.
+	//
+	// Example: dev-readers
+	ID nullable.Nullable[string] `json:"id,omitempty"`
+
+	// Role Name of the ClusterRole.
+	//
+	// Example: view
+	Role nullable.Nullable[string] `json:"role,omitempty"`
+
+	// Subjects The subjects that have the role.
+	Subjects nullable.Nullable[[]SubjectInput] `json:"subjects,omitempty"`
+
+	// Namespace Namespace in which the subjects have the role, by a RoleBinding; absent: in the whole cluster, by a ClusterRoleBinding. Another namespace is another object: Flux deletes the old one.
+	//
+	// Example: web
+	Namespace nullable.Nullable[string] `json:"namespace,omitempty"`
+
+	// Labels Kubernetes labels, at most 64.
+	//
+	// Example: {"team":"platform"}
+	Labels nullable.Nullable[map[string]string] `json:"labels,omitempty"`
+
+	// Annotations Kubernetes annotations, at most 256 KiB in all.
+	//
+	// Example: {"team":"platform"}
+	Annotations nullable.Nullable[map[string]string] `json:"annotations,omitempty"`
 
 	// Revision Revision of the last change.
 	//

@@ -114,7 +114,11 @@ func removalOf(list string) string {
 
 // replacementOf is the consequence of a change for the objects of an input that stays in its list.
 func replacementOf(list string, fields []api.FieldChange) string {
-	if list != listComponents {
+	switch list {
+	case listComponents:
+	case listRoleBindings:
+		return "Flux takes the rights away in the old namespace"
+	default:
 		return "Flux deletes its object and creates one of another name"
 	}
 	for _, f := range fields {

@@ -166,3 +166,27 @@ func TestOCI(t *testing.T) {
 	c.cli("component", "disable", "oci-env", "--cluster", c.id, "--yes", "--confirm", "prod")
 	c.gone("v1", "ConfigMap", "default", "oci-env")
 }
+
+// A role binding in a namespace waits for it and holds up no other binding; another namespace takes the rights away in the old one.
+func TestNamespacedRoleBinding(t *testing.T) {
+	t.Parallel()
+	c := setup(t, "bound", object{"namespaces": []object{}})
+	c.cli("rolebinding", "create", "bound-editors", "--role", "edit", "--group", "editors", "--namespace", "bound-late", "--label", "team=web", "--annotation", "note=<< x >>", "--cluster", c.id)
+	c.cli("rolebinding", "create", "bound-readers", "--role", "view", "--group", "readers", "--label", "team=web", "--cluster", c.id)
+	c.field(c.exists(rbacAPI, "ClusterRoleBinding", "", "bound-readers"), "web", "metadata", "labels", "team")
+	c.cli("namespace", "create", "bound-late", "--cluster", c.id)
+	late := c.exists(rbacAPI, "RoleBinding", "bound-late", "bound-editors")
+	c.field(late, "edit", "roleRef", "name")
+	c.field(late, "web", "metadata", "labels", "team")
+	c.field(late, "<< x >>", "metadata", "annotations", "note")
+	c.cli("rolebinding", "set", "bound-editors", "--role", "admin", "--yes")
+	c.field(late, "admin", "roleRef", "name")
+	c.cli("wait", c.id, "--within", "5m") // receipts confirm it
+
+	c.cli("namespace", "create", "bound-other", "--cluster", c.id)
+	c.cli("rolebinding", "set", "bound-editors", "--namespace", "bound-other", "--yes")
+	c.exists(rbacAPI, "RoleBinding", "bound-other", "bound-editors")
+	c.gone(rbacAPI, "RoleBinding", "bound-late", "bound-editors")
+	c.cli("rolebinding", "unassign", "bound-editors", "--cluster", c.id, "--yes")
+	c.gone(rbacAPI, "RoleBinding", "bound-other", "bound-editors")
+}

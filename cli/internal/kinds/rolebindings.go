@@ -1,11 +1,13 @@
 package kinds
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/input"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
@@ -21,16 +23,19 @@ var RoleBindings = Kind{
 		subjectField("user", "subject: a `USER`; repeat for more; replaces all subjects"),
 		subjectField("group", "subject: a `GROUP`; repeat for more"),
 		subjectField("serviceaccount", "subject: a service account, `NAMESPACE:NAME`; repeat for more"),
+		textField("namespace", "namespace", "`NAMESPACE` in which they have the role, by a RoleBinding; empty: in the whole cluster, by a ClusterRoleBinding"),
+		parsedField("label", "labels", "label `KEY=VALUE` of the binding; repeat for more; replaces all labels", input.Pairs),
+		parsedField("annotation", "annotations", "annotation `KEY=VALUE` of the binding; repeat for more; replaces all annotations", input.Pairs),
 	},
 	View: render.View{
-		Header: []string{"ID", "ROLE", "SUBJECTS", "REVISION", "UPDATED"},
-		Narrow: 4,
+		Header: []string{"ID", "ROLE", "NAMESPACE", "SUBJECTS", "REVISION", "LABELS", "ANNOTATIONS", "UPDATED"},
+		Narrow: 5,
 		Row: render.RowOf(func(d api.RoleBinding) []string {
 			subjects := make([]string, len(d.Subjects))
 			for i, subject := range d.Subjects {
 				subjects[i] = subject.Kind + ":" + strings.TrimPrefix(subject.Namespace+":"+subject.Name, ":")
 			}
-			return []string{d.ID, d.Role, strings.Join(subjects, ","), strconv.FormatInt(d.Revision, 10), render.Time(d.UpdatedAt)}
+			return []string{d.ID, d.Role, d.Namespace, strings.Join(subjects, ","), strconv.FormatInt(d.Revision, 10), render.Labels(d.Labels), render.Labels(d.Annotations), render.Time(d.UpdatedAt)}
 		}),
 	},
 	Assignable: &Assignable{
@@ -38,14 +43,14 @@ var RoleBindings = Kind{
 		Inputs: InputType{
 			Name: "rolebindings",
 			View: render.View{
-				Header: []string{"ID", "ROLE", "SUBJECTS"},
-				Narrow: 3,
+				Header: []string{"ID", "ROLE", "NAMESPACE", "SUBJECTS"},
+				Narrow: 4,
 				Row: render.RowOf(func(d api.FluxRoleBinding) []string {
 					subjects := make([]string, len(d.Subjects))
 					for i, subject := range d.Subjects {
 						subjects[i] = subject.Kind + ":" + strings.TrimPrefix(subject.Namespace+":"+subject.Name, ":")
 					}
-					return []string{d.ID, d.Role, strings.Join(subjects, ",")}
+					return []string{d.ID, cmp.Or(d.Role, d.NamespaceRole), d.Namespace, strings.Join(subjects, ",")}
 				}),
 			},
 		},
