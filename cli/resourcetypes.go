@@ -2,10 +2,15 @@ package cli
 
 import (
 	"context"
+	"maps"
 	"net/http"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/change"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/input"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/resourcetype"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
@@ -19,7 +24,46 @@ func (s *session) resourceTypeCommand() *cli.Command {
 			flag.Usage = "delete its definitions, and unassign them from every cluster, in the same change"
 		}
 	}
-	return v.documentCommand(remove)
+	cmd := v.documentCommand(remove)
+	for _, sub := range cmd.Subcommands {
+		if sub.Name == "create" {
+			v.acceptCRD(sub)
+		}
+	}
+	return cmd
+}
+
+// acceptCRD adds the flag that makes a resource type of a CustomResourceDefinition to its command create.
+func (v kindCommands) acceptCRD(create *cli.Command) {
+	create.Description = args.ExampleText(v.Example, "resource-type create certificates --from-crd cert-manager.crds.yaml")
+	create.Flags = append([]cli.Flag{&cli.StringFlag{
+		Name:  "from-crd",
+		Usage: "schema, template and receipt of a CustomResourceDefinition in a YAML `FILE` (-: standard input), of several the one whose plural is NAME",
+	}}, create.Flags...)
+	document := create.Action
+	create.Action = func(c *cli.Context) error {
+		if !c.IsSet("from-crd") {
+			return document(c)
+		}
+		if c.IsSet("file") {
+			return args.Errorf("--from-crd and --file exclude each other: --from-crd makes the whole document")
+		}
+		id, given, err := v.DocumentFrom(c, v.Kind)
+		if err != nil {
+			return err
+		}
+		file := c.String("from-crd")
+		data, err := v.Input(file)
+		if err != nil {
+			return err
+		}
+		doc, err := resourcetype.FromCRD(data, input.SourceName(file), id, given["removal"] == "keep")
+		if err != nil {
+			return err
+		}
+		maps.Copy(doc, given)
+		return v.PerformOn(c, v.Kind, change.Change{Operations: change.FixedOperations(v.ChangeOperations("put", id, doc)...)})
+	}
 }
 
 // typesOf returns the resource types of the fleet by id.

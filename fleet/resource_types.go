@@ -91,7 +91,7 @@ func checkResourceType(c *checker, t *resourceType) {
 		c.spec("/schema", t.schema.Costly())
 		c.spec("/overridable", t.schema.CheckOverridable(t.Overridable))
 		if n := t.schema.Rules(); n > 0 {
-			c.warn("the schema of resource type %q has %d rules in CEL (x-kubernetes-validations), which are not evaluated here: a cluster refuses what breaks them", t.ID, n)
+			c.warn("rules in CEL are not evaluated here, but on a cluster, which refuses what breaks them: the schema of resource type %q has x-kubernetes-validations (%d)", t.ID, n)
 		}
 	}
 	checkTemplate(c, t)

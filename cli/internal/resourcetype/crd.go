@@ -1,0 +1,249 @@
+package resourcetype
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/input"
+)
+
+// crd is the part of a CustomResourceDefinition that a resource type is made of.
+type crd struct {
+	Kind string `json:"kind"`
+	Spec struct {
+		Group string `json:"group"`
+		Scope string `json:"scope"`
+		Names struct {
+			Plural string `json:"plural"`
+			Kind   string `json:"kind"`
+		} `json:"names"`
+		Versions []crdVersion `json:"versions"`
+	} `json:"spec"`
+}
+
+type crdVersion struct {
+	Name    string `json:"name"`
+	Served  bool   `json:"served"`
+	Storage bool   `json:"storage"`
+	Schema  struct {
+		OpenAPI json.RawMessage `json:"openAPIV3Schema"`
+	} `json:"schema"`
+	Columns []struct {
+		JSONPath string `json:"jsonPath"`
+	} `json:"additionalPrinterColumns"`
+}
+
+// FromCRD returns the fields of a resource type whose definitions are objects of a CustomResourceDefinition: schema, template and
+// description. Of several CustomResourceDefinitions in a file it takes the one whose plural is the id. keep: its objects stay when
+// an input is removed.
+func FromCRD(data []byte, file, id string, keep bool) (map[string]any, error) {
+	of, err := selectCRD(data, file, id)
+	if err != nil {
+		return nil, err
+	}
+	version, err := of.version(file)
+	if err != nil {
+		return nil, err
+	}
+	schema, err := input.Decode(version.Schema.OpenAPI)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	root, _ := schema.(map[string]any)
+	fields := fieldsOf(root)
+	if len(fields) == 0 {
+		return nil, args.Errorf("%s: the schema of version %s of %s has no fields besides metadata and status", file, version.Name, of.Spec.Names.Kind)
+	}
+	properties, required := map[string]any{}, []string{}
+	if of.namespaced() {
+		properties["namespace"] = map[string]any{"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "maxLength": 63}
+		required = append(required, "namespace")
+	}
+	all, _ := root["properties"].(map[string]any)
+	for _, name := range fields {
+		if properties[name] != nil {
+			return nil, args.Errorf("%s: objects of %s have a field %q, which inputs have for the namespace", file, of.Spec.Names.Kind, name)
+		}
+		properties[name] = closed(all[name])
+		if property, _ := all[name].(map[string]any); property["default"] == nil {
+			required = append(required, name)
+		}
+	}
+	return map[string]any{
+		"description": fmt.Sprintf("%s objects (%s/%s)", of.Spec.Names.Kind, of.Spec.Group, version.Name),
+		"schema":      map[string]any{"type": "object", "additionalProperties": false, "required": required, "properties": properties},
+		"template":    of.template(id, version, fields, keep),
+	}, nil
+}
+
+// selectCRD returns the CustomResourceDefinition of a file.
+func selectCRD(data []byte, file, id string) (crd, error) {
+	documents, err := input.Stream(data)
+	if err != nil {
+		return crd{}, args.Errorf("%s: %w", file, err)
+	}
+	var found []crd
+	for _, document := range documents {
+		var list struct {
+			Items []json.RawMessage `json:"items"`
+		}
+		_ = json.Unmarshal(document, &list) // another shape is no list
+		for _, item := range append(list.Items, document) {
+			var one crd
+			if json.Unmarshal(item, &one) == nil && one.Kind == "CustomResourceDefinition" {
+				found = append(found, one)
+			}
+		}
+	}
+	if len(found) == 1 {
+		return found[0], nil
+	}
+	names := make([]string, len(found))
+	for i, one := range found {
+		names[i] = one.Spec.Names.Plural
+	}
+	same := slices.DeleteFunc(slices.Clone(found), func(one crd) bool { return one.Spec.Names.Plural != id })
+	switch {
+	case len(found) == 0:
+		return crd{}, args.Errorf("%s holds no CustomResourceDefinition", file)
+	case len(same) != 1:
+		slices.Sort(names)
+		return crd{}, args.Errorf("%s holds %d CustomResourceDefinitions, and NAME is the plural of %d: name the type after one of %s, or cut the file",
+			file, len(found), len(same), strings.Join(slices.Compact(names), ", "))
+	}
+	return same[0], nil
+}
+
+// version returns the stored version, or the first served one if the stored one is not served.
+func (d crd) version(file string) (crdVersion, error) {
+	var found *crdVersion
+	for i := range d.Spec.Versions {
+		if v := &d.Spec.Versions[i]; v.Served && (found == nil || v.Storage) {
+			found = v
+		}
+	}
+	switch {
+	case found == nil:
+		return crdVersion{}, args.Errorf("%s: %s has no served version (apiextensions.k8s.io/v1)", file, d.Spec.Names.Kind)
+	case len(found.Schema.OpenAPI) == 0:
+		return crdVersion{}, args.Errorf("%s: version %s of %s has no openAPIV3Schema", file, found.Name, d.Spec.Names.Kind)
+	}
+	return *found, nil
+}
+
+func (d crd) namespaced() bool { return d.Spec.Scope == "Namespaced" }
+
+// fieldsOf returns the fields of an object that a definition sets: spec and the required ones, or all if there is no spec.
+func fieldsOf(root map[string]any) []string {
+	properties, _ := root["properties"].(map[string]any)
+	required, _ := root["required"].([]any)
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(properties)), func(name string) bool {
+		switch name {
+		case "apiVersion", "kind", "metadata", "status":
+			return true
+		case "spec":
+			return false
+		}
+		return properties["spec"] != nil && !slices.Contains(required, any(name))
+	})
+}
+
+// closed returns a schema that refuses the fields which the Kubernetes API refuses too: those that are not in it.
+func closed(schema any) any {
+	text, ok := schema.(map[string]any)
+	if !ok {
+		return schema
+	}
+	out := maps.Clone(text)
+	properties, _ := text["properties"].(map[string]any)
+	if properties != nil {
+		all := make(map[string]any, len(properties))
+		for name, property := range properties {
+			all[name] = closed(property)
+		}
+		out["properties"] = all
+	}
+	for _, keyword := range []string{"items", "additionalProperties"} {
+		if part, ok := text[keyword]; ok {
+			out[keyword] = closed(part)
+		}
+	}
+	for _, keyword := range []string{"minimum", "maximum"} {
+		if n, ok := text[keyword].(json.Number); ok && math.Abs(number(n)) > maxInteger {
+			delete(out, keyword) // no value reaches it: the server refuses larger integers
+		}
+	}
+	open, _ := text["x-kubernetes-preserve-unknown-fields"].(bool)
+	embedded, _ := text["x-kubernetes-embedded-resource"].(bool)
+	if _, given := text["additionalProperties"]; text["type"] == "object" && !given && !open && !embedded {
+		out["additionalProperties"] = false
+	}
+	return out
+}
+
+// maxInteger is 2^53, above which integers are rounded.
+const maxInteger = 1 << 53
+
+func number(n json.Number) float64 {
+	value, err := n.Float64()
+	if err != nil {
+		return math.Inf(1)
+	}
+	return value
+}
+
+// template returns the template that makes an object of an input, and its receipt.
+func (d crd) template(id string, version crdVersion, fields []string, keep bool) string {
+	var b strings.Builder
+	line := func(format string, values ...any) { fmt.Fprintf(&b, format+"\n", values...) }
+	line("apiVersion: %s/%s", d.Spec.Group, version.Name)
+	line("kind: %s", d.Spec.Names.Kind)
+	line("metadata:")
+	line("  name: << inputs.id | quote >>")
+	namespace := ""
+	if d.namespaced() {
+		line("  namespace: << inputs.namespace | quote >>")
+		namespace = ` "namespace" inputs.namespace`
+	}
+	line("  annotations:")
+	line("    event.toolkit.fluxcd.io/input: << inputs.receipt | quote >>")
+	if keep {
+		line("    fluxcd.controlplane.io/prune: disabled")
+	}
+	for _, name := range fields {
+		line("%s: << inputs.%s | toJson >>", name, name)
+	}
+	ready := ""
+	if condition := version.condition(); condition != "" {
+		ready = fmt.Sprintf("\n    \"ready\" %q", fmt.Sprintf("has(status.conditions) && (!has(status.observedGeneration) || status.observedGeneration == metadata.generation) && "+
+			"status.conditions.exists(c, c.type == '%s' && c.status == 'True' && (!has(c.observedGeneration) || c.observedGeneration == metadata.generation))", condition))
+	}
+	line(`<<- template "receipt" (dict "list" %q "objects" (list`, id)
+	line(`  (dict "apiVersion" %q "kind" %q "name" inputs.id%s%s))) >>`, d.Spec.Group+"/"+version.Name, d.Spec.Names.Kind, namespace, ready)
+	return b.String()
+}
+
+// readColumn matches the JSONPath of a column that shows a condition.
+var readColumn = regexp.MustCompile(`status\.conditions\[\?\(@\.type\s*==\s*['"](\w+)['"]\)\]\.status`)
+
+// condition returns the condition that is true once an object is applied, if the columns of kubectl show one; empty: none is known.
+func (v crdVersion) condition() string {
+	shown := map[string]bool{}
+	for _, column := range v.Columns {
+		if found := readColumn.FindStringSubmatch(column.JSONPath); found != nil {
+			shown[found[1]] = true
+		}
+	}
+	for _, condition := range []string{"Ready", "Available", "Reconciled", "Synced", "Programmed", "Accepted"} {
+		if shown[condition] {
+			return condition
+		}
+	}
+	return ""
+}
