@@ -71,6 +71,11 @@ func TestVersionsPage(t *testing.T) {
 	runPage(t, "versions", 5)
 }
 
+func TestEnvironmentsPage(t *testing.T) {
+	t.Parallel()
+	runPage(t, "environments", 5)
+}
+
 func TestUndo(t *testing.T) {
 	t.Parallel()
 	runPage(t, "undo", 7)

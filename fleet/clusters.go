@@ -91,6 +91,11 @@ func checkCluster(c *checker, d *Document) {
 	}
 	c.required("/environment", cl.Environment)
 	c.labels("/labels", cl.Labels)
+	for _, key := range []string{"id", "environment"} {
+		if _, has := cl.Labels[key]; has {
+			c.problem("/labels/"+key, "selectors mean the cluster's own %s by this name and never read the label: choose another name", key)
+		}
+	}
 	c.variables(cl.Variables)
 	if p := cl.Pinned; p != nil {
 		c.required("/pinned/reason", p.Reason)
