@@ -38,7 +38,7 @@ var readsStored = map[string]string{
 	"txValidation.appendSecretValues": "words a message by the type of a component", "State.knownPatches": "adds the changes of rollouts",
 
 	// Rollouts neither create nor delete documents.
-	"State.makerOf": "asks whether it exists", "checkIDs": "asks whether it exists", "State.resolves": "asks whether it exists", "warnLayersChanged": "asks whether it exists",
+	"State.renderedFor": "asks whether it exists", "checkIDs": "asks whether it exists", "State.resolves": "asks whether it exists", "warnLayersChanged": "asks whether it exists",
 	"State.sharedByDefinitions": "iterates over ids", "State.Usage": "asks whether it exists", "checkVersionPolicy": "asks whether it exists", "State.RolloutView": "asks whether it exists",
 
 	// Version policies replace stored versions, and rollouts bring these to clusters.

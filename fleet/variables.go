@@ -29,7 +29,8 @@ var (
 	refersInSettings  = []string{"variables", "patches", "resources", "platform_components", "overrides"}
 	refersInResources = []string{"spec"}
 	refersIn          = map[Kind][]string{
-		KindCluster: refersInSettings, KindLayer: refersInSettings, KindComponent: {"patches", "values_from"}, KindNamespace: {"labels", "annotations"}, KindRoleBinding: {"labels", "annotations"},
+		KindCluster: refersInSettings, KindLayer: refersInSettings, KindComponent: {"patches", "values_from"}, KindNamespace: {"labels", "annotations"},
+		"rolebinding": {"labels", "annotations"}, // KindRoleBinding, whose file uses this one
 	}
 )
 
