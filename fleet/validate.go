@@ -60,30 +60,11 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 		return Result{}, err
 	}
 	v := &txValidation{base: tx.base, next: next, layerChanges: next.layerChanges(tx.base, edits), servedChanges: next.servedChanges(tx.base, edits), problems: duplicates, work: tx.work, recalled: tx.recalled, valid: validPatches{patches: map[*Document][]api.PatchValues{}}}
-	if !tx.seed.covers(tx) {
-		if err := v.checkInUse(tx, edits); err != nil {
-			return Result{}, err
-		}
-		missing := v.checkMissing(tx, edits)
-		v.checkDocuments(edits)
-		if missing != nil && !slices.ContainsFunc(v.problems, func(p Problem) bool { return strings.HasPrefix(p.Pointer, "/variables/") }) {
-			return Result{}, missing // other problems may be those of text without values
-		}
-		v.checkExpanded(edits)
-		v.checkDependents(edits)
-		v.checkSharedObjects(edits)
-		if err := tx.work.stopped(); err != nil {
-			return Result{}, err // the commit was not checked completely
-		}
-		v.checkPolicies(edits, c.At)
+	res := Result{Commit: c, State: next, base: tx.base, layerChanges: v.servedChanges, filters: tx.filters, objects: newObjectChanges(tx.base, next, tx.work), work: tx.work}
+	if err := v.checkFleet(tx, edits, c.At); err != nil {
+		return Result{}, tx.readableFirst(edits, &res, err)
 	}
-	if err := cmp.Or(v.err(), v.checkSecretValues(edits)); err != nil {
-		return Result{}, err
-	}
-	if err := v.checkVariants(edits); err != nil {
-		return Result{}, cmp.Or(tx.work.stopped(), err)
-	}
-	res := Result{Commit: c, State: next, Warnings: append(tx.sortedNotes(), v.warnings...), Stored: v.stored, base: tx.base, layerChanges: v.servedChanges, filters: tx.filters, objects: newObjectChanges(tx.base, next, tx.work), work: tx.work}
+	res.Warnings, res.Stored = append(tx.sortedNotes(), v.warnings...), v.stored
 	affectedNames, err := res.affected(false)
 	if err != nil {
 		return Result{}, err
@@ -113,6 +94,34 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 		return res, err
 	}
 	return res.recordRemovals(affectedNames, tx.guard.PlanHash != "" || res.confirmedByRollout())
+}
+
+// checkFleet returns the error of a fleet that is not valid.
+func (v *txValidation) checkFleet(tx *Tx, edits []edit, now time.Time) error {
+	if !tx.seed.covers(tx) {
+		if err := v.checkInUse(tx, edits); err != nil {
+			return err
+		}
+		missing := v.checkMissing(tx, edits)
+		v.checkDocuments(edits)
+		if missing != nil && !slices.ContainsFunc(v.problems, func(p Problem) bool { return strings.HasPrefix(p.Pointer, "/variables/") }) {
+			return missing // other problems may be those of text without values
+		}
+		v.checkExpanded(edits)
+		v.checkDependents(edits)
+		v.checkSharedObjects(edits)
+		if err := tx.work.stopped(); err != nil {
+			return err // the commit was not checked completely
+		}
+		v.checkPolicies(edits, now)
+	}
+	if err := cmp.Or(v.err(), v.checkSecretValues(edits)); err != nil {
+		return err
+	}
+	if err := v.checkVariants(edits); err != nil {
+		return cmp.Or(tx.work.stopped(), err)
+	}
+	return nil
 }
 
 // recordOverridden records the overridden freezes among the requested operations of the commit.

@@ -370,6 +370,20 @@ func TestVariablesOfLimitedReaders(t *testing.T) {
 	}
 }
 
+// TestHiddenValuesDecideNothing: the answer to a principal that reads a component and no clusters does not depend on the variables
+// and labels of the clusters: neither on whether there is one, nor on its value.
+func TestHiddenValuesDecideNothing(t *testing.T) {
+	t.Parallel()
+	w := referringWorld(t)
+	w.grantCI("maintainers", `["read","write","plan"]`, `{"components":["h"]}`)
+	_, want := w.limited(patch(KindComponent, "h", `{"patches":{"x":"text"}}`))
+	require.NotEmpty(t, outside(want))
+	for _, text := range []string{"${vars.r}", "${vars.nope}", "${cluster.labels.region}", "${cluster.labels.nope}", "900719925474099${vars.r}", "900719925474098${vars.r}"} {
+		_, err := w.limited(patch(KindComponent, "h", `{"patches":{"x":"`+text+`"}}`))
+		require.Equal(t, want, err, text)
+	}
+}
+
 // TestResolvedBytes: the results of references, which are limited, are counted.
 func TestResolvedBytes(t *testing.T) {
 	t.Parallel()

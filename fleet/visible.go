@@ -1,7 +1,9 @@
 package fleet
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -107,6 +109,19 @@ func (tx *Tx) checkReadable(edits []edit, res *Result) error {
 	}
 	slices.SortFunc(outside, func(a, b Problem) int { return strings.Compare(string(a.Kind)+a.ID, string(b.Kind)+b.ID) })
 	return outOfScope(outside)
+}
+
+// readableFirst returns the refusal of checkReadable in place of another error, if there is one: errors depend on what the principal may
+// not read, such as the variables of other clusters, and it could try values until the error is another one.
+func (tx *Tx) readableFirst(edits []edit, res *Result, err error) error {
+	if tx.ReadsEverything() || tx.base.detached || tx.work.stopped() != nil {
+		return err
+	}
+	refused := cmp.Or(tx.checkClustersInScope(res), tx.checkReadable(edits, res))
+	if e, ok := errors.AsType[*Error](refused); ok && e.Code == CodeOutOfScope {
+		return refused
+	}
+	return err
 }
 
 // readsSelected reports whether all clusters that a layer or a freeze may ever select are visible. Otherwise the answers to a change of the
