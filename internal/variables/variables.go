@@ -84,15 +84,20 @@ func Expand(text string, value func(ref string) (string, error)) (string, error)
 	}
 }
 
-// next returns where the next reference begins, or -1.
+// next returns where the next reference begins, or -1. It reads no further than that, so that texts with many are read once.
 func next(text string) int {
-	first := -1
-	for _, prefix := range prefixes {
-		if at := strings.Index(text, prefix); at >= 0 && (first < 0 || at < first) {
-			first = at
+	from := 0
+	for {
+		at := strings.Index(text[from:], "${")
+		if at < 0 {
+			return -1
 		}
+		from += at
+		if strings.HasPrefix(text[from:], prefixes[0]) || strings.HasPrefix(text[from:], prefixes[1]) {
+			return from
+		}
+		from += len("${")
 	}
-	return first
 }
 
 // shorten cuts a text that is quoted in an error.
