@@ -164,7 +164,7 @@ func checkReferences(c *checker, d *Document) {
 	if err != nil {
 		return // it cannot be read either
 	}
-	if n := strings.Count(string(d.Body), "${cluster.") + strings.Count(string(d.Body), "${vars."); n > maxReferences {
+	if n := countReferences(d); n > maxReferences {
 		c.problem("", "has %d references; at most %d are possible in a document", n, maxReferences)
 	}
 	for _, field := range sortedKeys(obj) {

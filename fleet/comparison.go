@@ -140,7 +140,7 @@ func (s *State) clusterVersion(layers *layerResolution, id string, body []byte) 
 		return nil, err
 	}
 	matched := layers.match(doc.Cluster(), layers.overlays[reached[0]], nil, nil)
-	s.addFacts(doc, &matched)
+	s.addFacts(doc, &matched, nil)
 	if len(matched.layers) == 0 && matched.overlay == nil && matched.facts == nil {
 		return doc.own, nil
 	}

@@ -71,6 +71,7 @@ func (ks *kindSet) resolveAll(s, before *State, was *layerResolution, committed 
 	if err != nil {
 		return nil, err
 	}
+	budget := newResultBudget(was, committed)
 	found := make([]layerMatch, len(clusters))
 	parallel.Each(len(clusters), func(i int) {
 		var prev *Document
@@ -78,9 +79,9 @@ func (ks *kindSet) resolveAll(s, before *State, was *layerResolution, committed 
 			prev = before.docs[KindCluster][clusters[i].ID]
 		}
 		found[i] = next.matchAgain(ks, clusters[i], reached[i], prev, was, known)
-		s.addFacts(clusters[i], &found[i])
+		s.addFacts(clusters[i], &found[i], budget)
 	})
-	return next.resolve(ks, was, clusters, found, &costCounter{chains: map[string][]*Document{}}, committed)
+	return next.resolve(ks, was, clusters, found, &costCounter{chains: map[string][]*Document{}}, budget, committed)
 }
 
 // reach returns, for each cluster, the set of delivering rollouts that reach it, and computes the overlays of these sets.
@@ -127,17 +128,18 @@ func (l *layerResolution) resolveChanged(s *State, clusters []*Document, edits [
 	if err != nil {
 		return nil, err
 	}
+	budget := newResultBudget(l, committed)
 	found := make([]layerMatch, len(clusters))
 	for i, d := range clusters {
 		found[i] = next.matchAgain(s.kinds, d, reached[i], nil, l, nil)
-		s.addFacts(d, &found[i])
+		s.addFacts(d, &found[i], budget)
 	}
-	return next.resolve(s.kinds, l, clusters, found, &all, committed)
+	return next.resolve(s.kinds, l, clusters, found, &all, budget, committed)
 }
 
 // resolve computes the effective configurations of matched clusters; all has the cost of the other clusters. Unchanged
 // results are reused.
-func (l *layerResolution) resolve(ks *kindSet, was *layerResolution, clusters []*Document, found []layerMatch, all *costCounter, committed bool) (*layerResolution, error) {
+func (l *layerResolution) resolve(ks *kindSet, was *layerResolution, clusters []*Document, found []layerMatch, all *costCounter, budget *resultBudget, committed bool) (*layerResolution, error) {
 	for _, m := range found {
 		all.add(m.layers, m.key, m.mergedEntries)
 	}
@@ -147,18 +149,30 @@ func (l *layerResolution) resolve(ks *kindSet, was *layerResolution, clusters []
 		}
 	}
 	chains := make([]*layerChain, len(clusters))
-	for i := range clusters {
+	for i := 0; i < len(clusters) && !budget.exceeded(); i++ {
+		expanded, known := l.expandedBytes, len(l.chains)
 		chains[i] = l.chain(ks, found[i], was)
+		if budget.spend(l.expandedBytes - expanded); len(l.chains) > known && chains[i].base != nil {
+			budget.spend(chains[i].base.resolvedBytes)
+		}
 	}
 	made := make([]*Effective, len(clusters))
 	parallel.Each(len(clusters), func(i int) {
 		d, st := clusters[i], chains[i]
+		if budget.exceeded() {
+			return
+		}
 		if e := was.effective[d.ID]; e != nil && e.chain == st && e.own == d.own {
 			made[i] = e
 		} else if st != nil {
-			made[i] = ks.effective(d, st, e)
+			if made[i] = ks.effective(d, st, e); !made[i].shared {
+				budget.spend(made[i].resolvedBytes)
+			}
 		}
 	})
+	if budget.exceeded() {
+		return nil, errorf(CodeLimitExceeded, "the values of references would take more than %d bytes in the settings of all clusters (before: %d); at most %d are possible: use fewer references, or shorter values", budget.spent.Load()-1, was.resolvedBytes, maxResolvedBytes)
+	}
 	for i, e := range made {
 		if e != nil {
 			l.effective[clusters[i].ID] = e

@@ -1,11 +1,15 @@
 package fleet
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
@@ -64,9 +68,40 @@ func (ks *kindSet) expanded(d *Document, value func(ref string) (string, error))
 	return out, nil
 }
 
+// resultBudget limits the values and results of references that one change computes. Beyond it they are not computed: the change is
+// refused. A nil budget has no limit.
+type resultBudget struct {
+	limit int64
+	spent atomic.Int64
+	known sync.Map // facts by key
+}
+
+func newResultBudget(was *layerResolution, committed bool) *resultBudget {
+	if committed {
+		return &resultBudget{limit: math.MaxInt64}
+	}
+	return &resultBudget{limit: int64(max(maxResolvedBytes, was.resolvedBytes))}
+}
+
+func (b *resultBudget) spend(n int) { b.spent.Add(int64(n)) }
+
+func (b *resultBudget) exceeded() bool { return b != nil && b.spent.Load() > b.limit }
+
+// share returns the facts of another cluster if they are equal.
+func (b *resultBudget) share(f *facts) *facts {
+	if b == nil {
+		return f
+	}
+	if known, ok := b.known.LoadOrStore(f.key, f); ok && known.(*facts).sameAs(f) {
+		return known.(*facts)
+	}
+	b.spend(f.bytes)
+	return f
+}
+
 // addFacts adds the facts of a cluster to the layers that match it.
-func (s *State) addFacts(d *Document, m *layerMatch) {
-	if m.facts = nil; s.refers == 0 && m.overlay == nil || d.Deleted() {
+func (s *State) addFacts(d *Document, m *layerMatch, budget *resultBudget) {
+	if m.facts = nil; s.refers == 0 && m.overlay == nil || d.Deleted() || budget.exceeded() {
 		return
 	}
 	var refs []string
@@ -107,8 +142,7 @@ func (s *State) addFacts(d *Document, m *layerMatch) {
 	}
 	sortDocuments(f.definitions)
 	slices.Sort(refs)
-	var key strings.Builder
-	key.WriteByte(2) // not empty: a chain with facts has another key than the one without
+	key := sha256.New()
 	look := resolver{own: d.own.cluster, layers: m.layers, known: map[string]*resolved{}}
 	for _, ref := range slices.Compact(refs) {
 		r := look.resolve(ref)
@@ -116,14 +150,15 @@ func (s *State) addFacts(d *Document, m *layerMatch) {
 			f.missing[ref] = r.reason
 		} else {
 			f.values[ref] = r.text
+			f.bytes += len(r.text)
 		}
-		fmt.Fprintf(&key, "\x02%s\x00%d\x00%s%s", ref, len(r.text), r.text, r.reason)
+		fmt.Fprintf(key, "\x02%s\x00%d\x00%s%s", ref, len(r.text), r.text, r.reason)
 	}
 	for _, def := range f.definitions {
-		fmt.Fprintf(&key, "\x03%s/%s", def.Kind, def.ID)
+		fmt.Fprintf(key, "\x03%s/%s", def.Kind, def.ID)
 	}
-	f.key = key.String()
-	m.facts = f
+	f.key = string(key.Sum(nil))
+	m.facts = budget.share(f)
 }
 
 // assigns reports whether a layer assigns a definition.
@@ -242,6 +277,7 @@ func variableOf(own *api.Cluster, layers []*Document, name string) (value json.R
 func (l *layerResolution) withFacts(ks *kindSet, unresolved *layerChain, f *facts, was *layerResolution) *layerChain {
 	st := *unresolved
 	st.unresolved, st.facts = unresolved, f
+	f.expanded = nil // another chain of this resolution may have the same
 	st.overlay = &Overlay{docs: map[docKey]*Document{}}
 	if v := unresolved.overlay; v != nil {
 		*st.overlay = *v
@@ -281,6 +317,7 @@ func (l *layerResolution) expandedDefinition(ks *kindSet, def *Document, f *fact
 		if made, err = ks.expanded(def, f.value); err != nil {
 			return nil // it is refused as a document without a value
 		}
+		l.expandedBytes += len(made.Body)
 	}
 	if was.expanded[key] != made {
 		l.expansions = &definitionsID{}
@@ -317,7 +354,7 @@ func (l *layerResolution) expansionsID() *definitionsID {
 // countResolved computes resolvedBytes. Clusters of one chain share the results, but those with settings of their own.
 func (l *layerResolution) countResolved() {
 	l.resolvedBytes = 0
-	seen := map[*layerChain]bool{}
+	seen, counted := map[*layerChain]bool{}, map[*facts]bool{}
 	for _, e := range l.effective {
 		if e.chain.facts == nil || e.shared && seen[e.chain] {
 			continue
@@ -325,7 +362,11 @@ func (l *layerResolution) countResolved() {
 		if l.resolvedBytes += e.resolvedBytes; seen[e.chain] {
 			continue
 		}
-		if seen[e.chain] = true; e.chain.base != nil {
+		if seen[e.chain] = true; !counted[e.chain.facts] {
+			counted[e.chain.facts] = true
+			l.resolvedBytes += e.chain.facts.bytes
+		}
+		if e.chain.base != nil {
 			l.resolvedBytes += e.chain.base.resolvedBytes
 		}
 	}

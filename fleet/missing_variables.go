@@ -5,6 +5,21 @@ import (
 	"slices"
 )
 
+// checkReferenceCounts refuses documents with too many references before their values are computed. A stored one may have as many as before.
+func (tx *Tx) checkReferenceCounts(edits []edit) error {
+	for _, e := range edits {
+		if e.doc == nil {
+			continue
+		}
+		n, stored := countReferences(e.doc), tx.base.docs[e.kind][e.id]
+		if n > maxReferences && (stored == nil || countReferences(stored) < n) {
+			problem := Problem{Kind: e.kind, ID: e.id, Detail: fmt.Sprintf("%s %q has %d references; at most %d are possible in a document", e.doc.rules.noun, e.id, n, maxReferences)}
+			return &Error{Code: CodeInvalid, Detail: problem.Detail, Problems: []Problem{problem}}
+		}
+	}
+	return nil
+}
+
 // checkMissing refuses a change after which a cluster would be served a reference without a value.
 func (v *txValidation) checkMissing(tx *Tx, edits []edit) error {
 	type group struct {

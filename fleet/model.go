@@ -405,6 +405,8 @@ type layerResolution struct {
 	overlays   map[rolloutMask]*Overlay
 	expanded   map[expandedKey]*Document // definitions with the values of their references on some clusters
 	expansions *definitionsID            // unchanged until there is another one
+	// expandedBytes are those of the expanded definitions that this resolution has made.
+	expandedBytes int
 	// resolvedBytes are those of the results of references, of all clusters and definitions.
 	resolvedBytes int
 	mu            sync.Mutex // protects chains, overlays and cost during a Tx, whose edits run on many clusters concurrently
@@ -671,6 +673,7 @@ type facts struct {
 	key         string            // equal for clusters with equal facts
 	values      map[string]string // by reference
 	missing     map[string]string // reasons by reference, of those without a value
+	bytes       int               // of the values
 	definitions []*Document       // with references, that the cluster has
 	expanded    []expandedKey     // of these, unless a reference has no value
 }

@@ -33,7 +33,7 @@ var readsStored = map[string]string{
 	"State.originOn": "shows the stored document beside the variant", "notStageable": "", "Overlay.get": "", "State.recomputeLayers": "", "kindSet.resolveAll": "match replaces layers by their variants",
 
 	// Checks of stored documents; checkVariants runs them for variants.
-	"txValidation.checkDocument": "", "txValidation.checkInUse": "", "txValidation.checkLayerReferences": "", "txValidation.checkRetyped": "",
+	"txValidation.checkDocument": "", "Tx.checkReferenceCounts": "", "txValidation.checkInUse": "", "txValidation.checkLayerReferences": "", "txValidation.checkRetyped": "",
 	"State.assignedByLayers": "", "State.catalog": "", "checkDependencies": "", "checkLayerComponents": "", "checkLayerPatches": "", "checkSetTaken": "",
 	"txValidation.appendSecretValues": "words a message by the type of a component", "State.knownPatches": "adds the changes of rollouts",
 

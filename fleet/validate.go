@@ -44,6 +44,9 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	if err := tx.checkFleetLimits(edits, c.At); err != nil {
 		return Result{}, err
 	}
+	if err := tx.checkReferenceCounts(edits); err != nil {
+		return Result{}, err
+	}
 	c.Revision, c.Changes = tx.base.Revision()+1, changes
 	if c.Operations, err = tx.requestedOperations(changes); err != nil {
 		return Result{}, err

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
@@ -59,6 +60,11 @@ func referencesIn(d *Document) (out []string) {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+func countReferences(d *Document) int {
+	body := string(d.Body)
+	return strings.Count(body, "${cluster.") + strings.Count(body, "${vars.")
 }
 
 func (f *facts) sameAs(other *facts) bool {

@@ -394,6 +394,40 @@ func TestResolvedBytes(t *testing.T) {
 	require.Greater(t, w.state.layers.resolvedBytes, before+1900, "it is used twice")
 }
 
+// TestLimitStopsResults: the results of references beyond the limit are not computed, and neither are those of a document with too many.
+func TestLimitStopsResults(t *testing.T) {
+	t.Parallel()
+	const n = 100 // clusters, with 4 MB of results each
+	docs := []string{
+		string(KindComponent), `{"id":"h","component_path":"p","oci_url":"https://charts.example.com"}`,
+		string(KindLayer), `{"id":"all","priority":1,"all":true,"variables":{"a":"${cluster.id}` + strings.Repeat("x", 1000) + `","v":"` + strings.Repeat("${vars.a}", 4) + `"},"platform_components":[{"id":"h"}]}`,
+	}
+	for i := range n {
+		docs = append(docs, string(KindCluster), fmt.Sprintf(`{"id":"c%d","cluster_dns":"c%d.example.com","environment":"dev"}`, i, i))
+	}
+	w := newWorld(t, docs...)
+	err := w.refused(CodeLimitExceeded, patch(KindLayer, "all", `{"patches":{"h":{"p":"`+strings.Repeat("${vars.v}", 990)+`"}}}`))
+	var bytes int
+	_, scanErr := fmt.Sscanf(err.Error(), "the values of references would take more than %d bytes", &bytes)
+	require.NoError(t, scanErr, err.Error())
+	require.Less(t, bytes, maxResolvedBytes+16<<20)
+	require.ErrorContains(t, w.refused(CodeInvalid, patch(KindLayer, "all", `{"patches":{"h":{"p":"`+strings.Repeat("${vars.v}", 1001)+`"}}}`)), "has 1006 references")
+}
+
+// TestValuesOfReferencesCount: each cluster has the values of its references in memory, also if only variables have them.
+func TestValuesOfReferencesCount(t *testing.T) {
+	t.Parallel()
+	w := referringWorld(t)
+	before := w.state.layers.resolvedBytes
+	w.must(patch(KindLayer, "all", `{"variables":{"big":"${cluster.id}`+strings.Repeat("y", 1000)+`","used":"${vars.big}"}}`))
+	require.Greater(t, w.state.layers.resolvedBytes, before+2000, "on two clusters")
+	w.must(patch(KindLayer, "all", `{"variables":{"big":"`+strings.Repeat("y", 1000)+`"}}`))
+	a, b := w.state.layers.effective["a"].chain.facts, w.state.layers.effective["b"].chain.facts
+	require.NotSame(t, a, b, "they have other regions")
+	w.must(both(patch(KindCluster, "b", `{"labels":{"region":"eu"},"variables":null}`), patch(KindNamespace, "n", `{"labels":{"c":"${cluster.environment}"}}`), patch(KindLayer, "all", `{"patches":{"h":{"both":"x"}}}`)))
+	require.Same(t, w.state.layers.effective["a"].chain.facts, w.state.layers.effective["b"].chain.facts)
+}
+
 // TestReferencesOnlyInRollouts: the same rules hold where only the variant of a rollout has references.
 func TestReferencesOnlyInRollouts(t *testing.T) {
 	t.Parallel()
