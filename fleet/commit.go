@@ -19,6 +19,9 @@ const KindComponent Kind = "platform_component"
 // KindNamespace is the kind of namespace definitions.
 const KindNamespace Kind = "namespace"
 
+// KindRoleBinding is the kind of role binding definitions.
+const KindRoleBinding Kind = "rolebinding"
+
 // KindFreeze is the kind of freezes: while one is active, changes of the answers to its clusters are refused. Creating, changing and
 // deleting one changes no answer. The kind is not in [Kinds]: restores and reverts leave freezes as they are.
 const KindFreeze Kind = "freeze"

@@ -18,9 +18,6 @@ const (
 	maxSubjects = 1_000
 )
 
-// KindRoleBinding is the kind of role binding definitions.
-const KindRoleBinding Kind = "rolebinding"
-
 var roleBindingKind = definition[api.RoleBinding, api.RoleBindingRef, api.FluxRoleBinding]{
 	descriptor: descriptor{
 		kind: KindRoleBinding, field: "rolebindings", endpoint: "rolebindings", idField: "rolebinding_id",
