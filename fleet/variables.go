@@ -31,7 +31,7 @@ var (
 	refersInResources = []string{"spec"}
 	refersIn          = map[Kind][]string{
 		KindCluster: refersInSettings, KindLayer: refersInSettings, KindComponent: {"patches", "values_from"}, KindNamespace: {"labels", "annotations"},
-		"rolebinding": {"labels", "annotations"}, // KindRoleBinding, whose file uses this one
+		KindRoleBinding: {"labels", "annotations"},
 	}
 )
 
