@@ -199,7 +199,7 @@ func (ad *adoption) staysInClusters(list *adoptedList, id string, entry map[stri
 			for leaf := range settings[d][id] {
 				switch {
 				case above && !here && (hasKey(own, leaf) || sharesDigest(own, leaf)),
-					here && leaf == "images" && hasKey(own, leaf),
+					here && (leaf == "images" || leaf == "flux") && hasKey(own, leaf),
 					here && !hasKey(own, leaf) && sharesDigest(own, leaf):
 					return true
 				}

@@ -6,9 +6,12 @@ import (
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
-// The digest of a component's artifact and the images in its manifests, merged from several documents.
+// The digest of a component's artifact, the images in its manifests and its settings of Flux, merged from several documents.
 
 // versionFields are the fields of a component that select its artifact. They are one setting, since Flux installs the digest
 // whatever the tag says: the highest document that sets one of them determines the digest.
@@ -75,6 +78,7 @@ func dropReplacedDigest(before, after, request map[string]any) {
 func copySettings(entry, request map[string]any) {
 	before := maps.Clone(entry)
 	maps.Copy(entry, request)
+	mergeFlux(before, entry, request)
 	dropReplacedDigest(before, entry, request)
 }
 
@@ -89,4 +93,19 @@ func dropReplacedDigests(before, after, request map[string]any) {
 		r, _ := sent[id].(map[string]any)
 		dropReplacedDigest(b, a, r)
 	}
+}
+
+// mergeFlux sets the settings of a request in an entry that had others before: those that the request does not have stay.
+func mergeFlux(before, entry, request map[string]any) {
+	patch, ok := request["flux"].(map[string]any)
+	if !ok {
+		return
+	}
+	had := before["flux"]
+	if text, unparsed := had.(jsontext.Text); unparsed {
+		if obj, err := unstructured.Decode(text); err == nil {
+			had = obj
+		}
+	}
+	entry["flux"] = jsontext.MergePatch(had, patch)
 }

@@ -148,6 +148,12 @@ func settingsOf(op api.Operation) ([]byte, error) {
 			settings["images"] = images
 		}
 	}
+	if op.Flux.IsSpecified() {
+		settings["flux"] = nil
+		if flux, err := op.Flux.Get(); err == nil {
+			settings["flux"] = flux
+		}
+	}
 	if op.Overrides.IsSpecified() && op.Type != "" { // null, which is accepted for every operation, clears those of a resource
 		settings["overrides"] = nil
 		if overrides, err := op.Overrides.Get(); err == nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/fluxsettings"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/helmvalues"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
@@ -31,6 +32,7 @@ func normalizeAssignment(entry map[string]any) {
 	unstructured.DropEmpty(entry, "oci_tag", "oci_digest", "component_path", "component_version")
 	unstructured.DropEmptyList(entry, "values_from")
 	unstructured.DropEmptyList(entry, "images")
+	normalizeFlux(entry)
 }
 
 // isAssigned reports whether a cluster's list contains a component.
@@ -47,7 +49,7 @@ func isAssigned(cl *api.Cluster, component string) bool {
 func checkComponentsOn(c *checker, on *clusterCheck) {
 	patched := on.effective.cluster.Patches
 	if on.own != nil {
-		checkOwnSettings(c, on.own)
+		checkOwnSettings(c, on)
 		if on.effective.chain != nil && len(on.own.Patches) > 0 {
 			patched = maps.Clone(patched)
 			maps.Copy(patched, on.own.Patches)
@@ -114,18 +116,21 @@ func (c *checker) before(id string) *Document {
 }
 
 // checkOwnSettings checks the overrides in a cluster's own entries.
-func checkOwnSettings(c *checker, cl *api.Cluster) {
-	for i, e := range cl.PlatformComponents {
+func checkOwnSettings(c *checker, on *clusterCheck) {
+	for i, e := range on.own.PlatformComponents {
 		if c.full() {
 			return
 		}
-		if cmp.Or(e.OCITag, e.OCIDigest, e.ComponentPath, e.ComponentVersion) == "" && len(e.ValuesFrom) == 0 && len(e.Images) == 0 {
+		if cmp.Or(e.OCITag, e.OCIDigest, e.ComponentPath, e.ComponentVersion) == "" && len(e.ValuesFrom) == 0 && len(e.Images) == 0 && len(e.Flux) == 0 {
 			continue
 		}
 		at := jsontext.Pointer("platform_components", i)
 		c.text(at+"/component_path", e.ComponentPath, 1024)
 		c.valuesFrom(at+"/values_from", e.ValuesFrom)
 		c.artifact(at, e.ComponentVersion, e.OCITag, e.OCIDigest, e.Images)
+		if doc, ok := c.next.definition(on.effective, KindComponent, e.ID); ok {
+			c.flux(at+"/flux", doc.Component().Type, e.Flux)
+		}
 	}
 }
 
@@ -237,6 +242,9 @@ func warnReinstall(c *checker, before, after *Document) {
 	if is.OCIDigest != "" && was.OCIDigest == is.OCIDigest && (was.OCITag != is.OCITag || was.ComponentVersion != is.ComponentVersion) {
 		c.warn("component %q gets another version and keeps oci_digest %s, which Flux installs whatever the version says", is.ID, is.OCIDigest)
 	}
+	if fluxsettings.Identity(was.Flux) != fluxsettings.Identity(is.Flux) || fluxsettings.TargetNamespace(was.Flux) != fluxsettings.TargetNamespace(is.Flux) {
+		c.warn("component %q gets other settings of those in flux that identify what Flux has installed: on every cluster that has it, Flux removes objects or the release, and installs it anew", is.ID)
+	}
 	switch {
 	case was.Type == typeKustomize && is.Type == typeKustomize:
 		if was.TargetNamespace != is.TargetNamespace {
@@ -268,6 +276,7 @@ func componentInput(p *api.PlatformComponent, e api.ComponentAssignment, patches
 		OverrideNamespace: p.Type == typeKustomize && p.TargetNamespace != "",
 		ValuesFrom:        make([]api.FluxValuesReference, 0, len(p.ValuesFrom)+len(e.ValuesFrom)),
 		Images:            replacedImages(imagesOver(p.Images, e.Images)),
+		Flux:              fluxsettings.Merge(p.Flux, e.Flux),
 	}
 	for _, refs := range [][]api.ValuesReference{p.ValuesFrom, e.ValuesFrom} {
 		for _, ref := range refs {
@@ -310,7 +319,8 @@ func componentInput(p *api.PlatformComponent, e api.ComponentAssignment, patches
 
 // deploymentOn returns the deployment of a component on a cluster of an environment.
 func deploymentOn(p *api.PlatformComponent, e *api.ComponentAssignment, environment string) deployment {
-	return newDeployment(deployment{p.Type, p.ReleaseName, p.TargetNamespace, cmp.Or(e.ComponentPath, p.ComponentPath), p.OCIURL}, p.ClusterEnvEnabled, environment)
+	d := deployment{Type: p.Type, Release: p.ReleaseName, Namespace: p.TargetNamespace, Path: cmp.Or(e.ComponentPath, p.ComponentPath), URL: p.OCIURL}
+	return newDeployment(d, fluxsettings.Merge(p.Flux, e.Flux), p.ClusterEnvEnabled, environment)
 }
 
 // inputDeployment returns the deployment that an input describes.
@@ -319,12 +329,15 @@ func inputDeployment(in api.FluxPlatformComponent) deployment {
 	if in.Type == typeKustomize && !in.OverrideNamespace {
 		namespace = ""
 	}
-	return newDeployment(deployment{in.Type, in.ReleaseName, namespace, in.ComponentPath, in.Source.OCIURL}, in.ClusterEnvEnabled, in.Cluster.Environment)
+	d := deployment{Type: in.Type, Release: in.ReleaseName, Namespace: namespace, Path: in.ComponentPath, URL: in.Source.OCIURL}
+	return newDeployment(d, in.Flux, in.ClusterEnvEnabled, in.Cluster.Environment)
 }
 
 // newDeployment sets the path that Flux builds, which ends with the environment if the component requests that: the same as
 // in the templates of the cluster chart.
-func newDeployment(d deployment, inPath bool, environment string) deployment {
+func newDeployment(d deployment, flux map[string]any, inPath bool, environment string) deployment {
+	d.Flux = fluxsettings.Identity(flux)
+	d.Namespace = cmp.Or(fluxsettings.TargetNamespace(flux), d.Namespace)
 	if d.Type == TypeHelm {
 		d.URL = "" // the same chart from another registry
 	} else if inPath {
@@ -375,6 +388,9 @@ func overridesBound(c *api.Cluster) int {
 	for _, e := range c.PlatformComponents {
 		for _, image := range e.Images {
 			n += imageBytes + len(image.Name) + len(image.NewName) + len(image.NewTag) + len(image.Digest)
+		}
+		if len(e.Flux) > 0 {
+			n += len(`,"flux":`) + encodedSize(e.Flux)
 		}
 	}
 	for _, patches := range c.Patches {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"net/url"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -33,9 +34,12 @@ var componentKind = definition[api.PlatformComponent, api.ComponentAssignment, a
 			differ: func(was, is *api.Cluster, id string) bool {
 				return !maps.EqualFunc(was.Patches[id], is.Patches[id], jsontext.Same)
 			},
-			overriddenOn: func(c *api.Cluster, id string) bool { return len(c.Patches[id]) > 0 },
+			overriddenOn: func(c *api.Cluster, id string) bool { return len(c.Patches[id]) > 0 || len(fluxOn(c, id)) > 0 },
 			invalidates:  patchesInvalidated,
-			recheck:      checkClusterPatches,
+			recheck: func(c *checker, on *Effective, id string) {
+				checkClusterPatches(c, on, id)
+				checkClusterFlux(c, on, id)
+			},
 		},
 		idOf:       componentOf,
 		dependsOn:  func(d *Document) []string { return d.Component().DependsOn },
@@ -63,6 +67,10 @@ var componentKind = definition[api.PlatformComponent, api.ComponentAssignment, a
 	merge:      componentMerge,
 	isEnabled:  func(e *api.ComponentAssignment) bool { return e.Enabled },
 	deployment: deploymentOn,
+	// A setting with the value of the template is none, unless the catalog has another one.
+	same: func(a, b *api.ComponentAssignment) bool {
+		return len(a.Flux)+len(b.Flux) == 0 || reflect.DeepEqual(a.Flux, b.Flux)
+	},
 }
 
 // componentObjects are the objects that platform-components.yaml of the cluster chart renders for a component, by the prefix
@@ -101,6 +109,7 @@ func normalizeComponent(obj map[string]any) {
 	unstructured.DropEmptyList(obj, "values_from")
 	normalizeVersionPolicies(obj)
 	unstructured.DropEmptyList(obj, "images")
+	normalizeFlux(obj)
 	normalizeType(obj)
 	switch set, _ := obj[namespaceSetField].(bool); {
 	case obj["type"] != typeKustomize:
@@ -207,6 +216,7 @@ func checkComponent(c *checker, d *Document) {
 	}
 	c.patches("/patches", p.Type, p.Patches, patchProblems(p.Type, placeholderValues(p.Patches)))
 	c.valuesFrom("/values_from", p.ValuesFrom)
+	c.flux("/flux", p.Type, p.Flux)
 	checkDependencies(c, p)
 	checkVersionPolicies(c, p)
 	adviseComponent(c, p)

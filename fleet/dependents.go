@@ -100,6 +100,7 @@ func checkLayerReference(c *checker, l *layer, definitions map[Kind]map[string]b
 		if len(l.Patches[id]) > 0 {
 			checkLayerPatches(c, l, id)
 		}
+		checkLayerFlux(c, l, id)
 	}
 	for _, typeID := range sortedKeys(l.Resources) {
 		for i, e := range l.Resources[typeID] {

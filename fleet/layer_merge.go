@@ -10,6 +10,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/fluxsettings"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/overlay"
 )
 
@@ -35,14 +36,14 @@ var componentMerge = entryMerge[api.ComponentAssignment]{
 	defaults: func(l *layer) map[string]overlay.Entry[api.ComponentAssignment] { return l.componentDefaults },
 }
 
-// applyComponent merges setting by setting; the highest layer that sets one wins. The digest follows the version, and images are
-// merged by name.
+// applyComponent merges setting by setting; the highest layer that sets one wins. The digest follows the version, images are
+// merged by name, and settings of Flux one by one.
 func applyComponent(below, above overlay.Entry[api.ComponentAssignment]) overlay.Entry[api.ComponentAssignment] {
 	b, a := below.Value, above.Value
 	out := overlay.Entry[api.ComponentAssignment]{Value: api.ComponentAssignment{
 		ID: a.ID, Enabled: a.Enabled, OCITag: cmp.Or(a.OCITag, b.OCITag), ComponentPath: cmp.Or(a.ComponentPath, b.ComponentPath),
 		ComponentVersion: cmp.Or(a.ComponentVersion, b.ComponentVersion), ValuesFrom: a.ValuesFrom,
-		OCIDigest: digestOver(b.OCIDigest, &a), Images: imagesOver(b.Images, a.Images),
+		OCIDigest: digestOver(b.OCIDigest, &a), Images: imagesOver(b.Images, a.Images), Flux: fluxsettings.Merge(b.Flux, a.Flux),
 	}, EnabledUnset: below.EnabledUnset && above.EnabledUnset}
 	if above.EnabledUnset {
 		out.Value.Enabled = b.Enabled
@@ -130,6 +131,7 @@ func (l *layer) settingNames(a *descriptor) map[string]map[string]bool {
 		add(id, "component_version", o.ComponentVersion != "")
 		add(id, "values_from", len(o.ValuesFrom) > 0)
 		add(id, "images", len(o.Images) > 0)
+		add(id, "flux", len(o.Flux) > 0)
 	}
 	switch {
 	case a.typed:
@@ -154,7 +156,7 @@ func (l *layer) settingNames(a *descriptor) map[string]map[string]bool {
 func entryOverride(e api.LayerComponent) api.LayerOverride {
 	return api.LayerOverride{
 		OCITag: e.OCITag, OCIDigest: e.OCIDigest, ComponentPath: e.ComponentPath, ComponentVersion: e.ComponentVersion,
-		ValuesFrom: e.ValuesFrom, Images: e.Images,
+		ValuesFrom: e.ValuesFrom, Images: e.Images, Flux: e.Flux,
 	}
 }
 

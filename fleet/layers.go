@@ -85,6 +85,7 @@ func normalizeLayerEntry(entry map[string]any) {
 	unstructured.DropEmpty(entry, "enabled", "oci_tag", "oci_digest", "component_path", "component_version")
 	unstructured.DropEmptyList(entry, "values_from")
 	unstructured.DropEmptyList(entry, "images")
+	normalizeFlux(entry)
 }
 
 // decodeLayer computes the values that layers are merged from.
@@ -118,7 +119,7 @@ func (ks *kindSet) decodeLayer(l *layer, body json.RawMessage) error {
 	for id, o := range l.Overrides {
 		l.componentDefaults[id] = overlay.Entry[api.ComponentAssignment]{EnabledUnset: true, Value: api.ComponentAssignment{
 			ID: id, OCITag: o.OCITag, ComponentPath: o.ComponentPath, ComponentVersion: o.ComponentVersion, ValuesFrom: o.ValuesFrom,
-			OCIDigest: o.OCIDigest, Images: o.Images,
+			OCIDigest: o.OCIDigest, Images: o.Images, Flux: o.Flux,
 		}}
 	}
 	return nil
@@ -169,7 +170,7 @@ func checkLayer(c *checker, l *layer) {
 			return
 		}
 		at := jsontext.Pointer("platform_components", i)
-		c.settings(at, entryOverride(e))
+		c.settings(at, e.ID, entryOverride(e))
 		checkDuplicateSettings(c, at, e, l.Overrides[e.ID])
 	}
 	checkLayerComponents(c, l)
@@ -201,10 +202,13 @@ func checkLayerSelector(c *checker, l *layer) {
 }
 
 // settings checks the settings of a component besides its id.
-func (c *checker) settings(at string, o api.LayerOverride) {
+func (c *checker) settings(at, component string, o api.LayerOverride) {
 	c.text(at+"/component_path", o.ComponentPath, 1024)
 	c.valuesFrom(at+"/values_from", o.ValuesFrom)
 	c.artifact(at, o.ComponentVersion, o.OCITag, o.OCIDigest, o.Images)
+	if doc, ok := c.next.Get(KindComponent, component); ok {
+		c.flux(at+"/flux", doc.Component().Type, o.Flux)
+	}
 }
 
 // checkDuplicateSettings refuses a field that a layer sets both in an entry and in overrides.
@@ -219,6 +223,7 @@ func checkDuplicateSettings(c *checker, at string, e api.LayerComponent, o api.L
 		{"values_from", len(e.ValuesFrom) > 0 && len(o.ValuesFrom) > 0},
 		{"oci_digest", e.OCIDigest != "" && o.OCIDigest != ""},
 		{"images", len(e.Images) > 0 && len(o.Images) > 0},
+		{"flux", len(e.Flux) > 0 && len(o.Flux) > 0},
 	} {
 		if setting.twice {
 			c.problem(at+jsontext.Pointer(setting.field), "is also set in %s", jsontext.Pointer("overrides", e.ID, setting.field))
@@ -242,7 +247,7 @@ func checkLayerComponents(c *checker, l *layer) {
 		if _, ok := c.next.Get(KindComponent, id); !ok {
 			c.problem(at, "there is no platform component %q", id)
 		}
-		c.settings(at, l.Overrides[id])
+		c.settings(at, id, l.Overrides[id])
 	}
 	for _, id := range sortedKeys(l.Patches) {
 		if c.full() {

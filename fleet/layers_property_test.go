@@ -176,7 +176,21 @@ func flattened(t require.TestingT, s *State, doc *Document) *State {
 			}
 			images[at] = image
 		}
+		flux := map[string]any{}
+		for _, settings := range []any{into["flux"], from["flux"]} { // here of one level, and commonMetadata of two
+			object, _ := settings.(map[string]any)
+			lower, _ := flux["commonMetadata"].(map[string]any)
+			maps.Copy(flux, object)
+			if upper, set := object["commonMetadata"].(map[string]any); set && lower != nil {
+				metadata := maps.Clone(lower)
+				maps.Copy(metadata, upper)
+				flux["commonMetadata"] = metadata
+			}
+		}
 		shallow(into, from)
+		if len(flux) > 0 {
+			into["flux"] = flux
+		}
 		delete(into, "images")
 		for _, image := range images {
 			list, _ := into["images"].([]any)

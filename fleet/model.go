@@ -512,6 +512,8 @@ type deployment struct {
 	Namespace string `json:"namespace,omitempty"`
 	Path      string `json:"path,omitempty"`
 	URL       string `json:"url,omitempty"`
+	// Flux has the settings of Flux that identify what it has installed.
+	Flux string `json:"flux,omitempty"`
 }
 
 // Digest is the SHA-256 of a whole secret, with its prefix.

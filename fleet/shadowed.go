@@ -52,6 +52,7 @@ func (l *layer) layerSettings(ks *kindSet) []layerSetting {
 		leaves := l.settingNames(a)
 		for _, id := range sortedKeys(leaves) {
 			delete(leaves[id], "images") // merged by name, so no list overrides another as a whole
+			delete(leaves[id], "flux")
 			for _, leaf := range sortedKeys(leaves[id]) {
 				out = append(out, layerSetting{
 					name: fmt.Sprintf("%s of %s %q", leaf, a.rules.noun, id),

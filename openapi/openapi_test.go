@@ -339,7 +339,7 @@ func TestStoredSchemasArePlain(t *testing.T) {
 	t.Parallel()
 	doc := setup(t)
 	optional := map[string][]string{
-		"FluxPlatformComponent": {"images", "override_namespace", "values_json"},
+		"FluxPlatformComponent": {"images", "override_namespace", "values_json", "flux"},
 		"FluxRoleBinding":       {"role", "namespace", "namespace_role", "labels", "annotations"},
 	}
 	for _, name := range []string{"Cluster", "PlatformComponent", "Namespace", "RoleBinding", "FluxPlatformComponent", "FluxNamespace", "FluxRoleBinding", "FluxClusterEntry"} {

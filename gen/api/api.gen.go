@@ -353,6 +353,11 @@ type AssignmentSettings struct {
 	// Example: true
 	Enabled *bool `json:"enabled,omitempty"`
 
+	// Flux Settings of the HelmRelease or the Kustomization by their names in its spec, of those in docs/flux-settings.md. The given ones are set, the others stay; null removes one, or all.
+	//
+	// Example: {"timeout":"10m","upgrade":{"remediation":{"retries":3}}}
+	Flux nullable.Nullable[map[string]any] `json:"flux,omitempty"`
+
 	// Images Images to replace in the rendered manifests, by name.
 	Images nullable.Nullable[[]ComponentImage] `json:"images,omitempty"`
 
@@ -1117,6 +1122,11 @@ type ComponentAssignment struct {
 	// Example: 6.9.0
 	ComponentVersion string `json:"component_version,omitempty"`
 
+	// Flux Settings of the HelmRelease or the Kustomization by their names in its spec, of those in docs/flux-settings.md. The highest document that sets one determines it; lists and labels are replaced as a whole.
+	//
+	// Example: {"timeout":"10m","upgrade":{"remediation":{"retries":3}}}
+	Flux map[string]any `json:"flux,omitempty"`
+
 	// Images Images to replace in the rendered manifests. By name: the highest document with an entry of a name determines it; an entry with a name alone leaves the image as it is.
 	Images []ComponentImage `json:"images,omitempty"`
 
@@ -1155,6 +1165,11 @@ type ComponentAssignmentInput struct {
 	//
 	// Example: 6.9.0
 	ComponentVersion nullable.Nullable[string] `json:"component_version,omitempty"`
+
+	// Flux Settings of the HelmRelease or the Kustomization by their names in its spec, of those in docs/flux-settings.md. They are replaced as a whole.
+	//
+	// Example: {"timeout":"10m","upgrade":{"remediation":{"retries":3}}}
+	Flux nullable.Nullable[map[string]any] `json:"flux,omitempty"`
 
 	// Images Images to replace in the rendered manifests, by name.
 	Images nullable.Nullable[[]ComponentImage] `json:"images,omitempty"`
@@ -1985,6 +2000,11 @@ type FluxPlatformComponent struct {
 	// Example:
 	SecretRef string `json:"secret_ref"`
 
+	// Flux Settings of the HelmRelease or the Kustomization by their names in its spec; absent: none.
+	//
+	// Example: {"timeout":"10m","upgrade":{"remediation":{"retries":3}}}
+	Flux map[string]any `json:"flux,omitempty"`
+
 	// Images Images that are replaced in the rendered manifests; absent: none.
 	Images []ComponentImage `json:"images,omitempty"`
 
@@ -2799,6 +2819,11 @@ type LayerComponent struct {
 	// Example: 6.9.0
 	ComponentVersion string `json:"component_version,omitempty"`
 
+	// Flux Settings of the HelmRelease or the Kustomization by their names in its spec, of those in docs/flux-settings.md. The highest document that sets one determines it; lists and labels are replaced as a whole.
+	//
+	// Example: {"timeout":"10m","upgrade":{"remediation":{"retries":3}}}
+	Flux map[string]any `json:"flux,omitempty"`
+
 	// Images Images to replace in the rendered manifests, by name.
 	Images []ComponentImage `json:"images,omitempty"`
 
@@ -2837,6 +2862,11 @@ type LayerComponentInput struct {
 	//
 	// Example: 6.9.0
 	ComponentVersion nullable.Nullable[string] `json:"component_version,omitempty"`
+
+	// Flux Settings of the HelmRelease or the Kustomization by their names in its spec, of those in docs/flux-settings.md. They are replaced as a whole.
+	//
+	// Example: {"timeout":"10m","upgrade":{"remediation":{"retries":3}}}
+	Flux nullable.Nullable[map[string]any] `json:"flux,omitempty"`
 
 	// Images Images to replace in the rendered manifests, by name.
 	Images nullable.Nullable[[]ComponentImage] `json:"images,omitempty"`
@@ -2947,6 +2977,11 @@ type LayerOverride struct {
 	// Example: 6.9.0
 	ComponentVersion string `json:"component_version,omitempty"`
 
+	// Flux Settings of the HelmRelease or the Kustomization by their names in its spec, of those in docs/flux-settings.md. The highest document that sets one determines it; lists and labels are replaced as a whole.
+	//
+	// Example: {"timeout":"10m","upgrade":{"remediation":{"retries":3}}}
+	Flux map[string]any `json:"flux,omitempty"`
+
 	// Images Images to replace in the rendered manifests, by name.
 	Images []ComponentImage `json:"images,omitempty"`
 
@@ -2975,6 +3010,11 @@ type LayerOverrideInput struct {
 	//
 	// Example: 6.9.0
 	ComponentVersion nullable.Nullable[string] `json:"component_version,omitempty"`
+
+	// Flux Settings of the HelmRelease or the Kustomization by their names in its spec, of those in docs/flux-settings.md. They are replaced as a whole.
+	//
+	// Example: {"timeout":"10m","upgrade":{"remediation":{"retries":3}}}
+	Flux nullable.Nullable[map[string]any] `json:"flux,omitempty"`
 
 	// Images Images to replace in the rendered manifests, by name.
 	Images nullable.Nullable[[]ComponentImage] `json:"images,omitempty"`
@@ -3084,6 +3124,11 @@ type LayerSettings struct {
 	//
 	// Example: true
 	Enabled nullable.Nullable[bool] `json:"enabled,omitempty"`
+
+	// Flux Settings of the HelmRelease or the Kustomization by their names in its spec, of those in docs/flux-settings.md. The given ones are set, the others stay; null removes one, or all.
+	//
+	// Example: {"timeout":"10m","upgrade":{"remediation":{"retries":3}}}
+	Flux nullable.Nullable[map[string]any] `json:"flux,omitempty"`
 
 	// Images Images to replace in the rendered manifests, by name.
 	Images nullable.Nullable[[]ComponentImage] `json:"images,omitempty"`
@@ -3616,6 +3661,11 @@ type Operation struct {
 	// Example: false
 	Retain bool `json:"retain,omitempty"`
 
+	// Flux Settings of the HelmRelease or the Kustomization by their names in its spec, of those in docs/flux-settings.md. assign_component and set_component. The given ones are set, the others stay; null removes one, or all.
+	//
+	// Example: {"timeout":"10m","upgrade":{"remediation":{"retries":3}}}
+	Flux nullable.Nullable[map[string]any] `json:"flux,omitempty"`
+
 	// Images Images to replace in the rendered manifests. By name: the highest document with an entry of a name determines it; an entry with a name alone leaves the image as it is.
 	Images nullable.Nullable[[]ComponentImage] `json:"images,omitempty"`
 
@@ -3949,6 +3999,11 @@ type PlatformComponent struct {
 	// Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt time.Time `json:"updated_at"`
 
+	// Flux Settings of the HelmRelease or the Kustomization by their names in its spec, of those in docs/flux-settings.md. The highest document that sets one determines it; lists and labels are replaced as a whole.
+	//
+	// Example: {"timeout":"10m","upgrade":{"remediation":{"retries":3}}}
+	Flux map[string]any `json:"flux,omitempty"`
+
 	// Images Images to replace in the rendered manifests. By name: the highest document with an entry of a name determines it; an entry with a name alone leaves the image as it is.
 	Images []ComponentImage `json:"images,omitempty"`
 
@@ -4044,6 +4099,11 @@ type PlatformComponentCreate struct {
 	// Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
 
+	// Flux Settings of the HelmRelease or the Kustomization by their names in its spec, of those in docs/flux-settings.md. They are replaced as a whole.
+	//
+	// Example: {"timeout":"10m","upgrade":{"remediation":{"retries":3}}}
+	Flux nullable.Nullable[map[string]any] `json:"flux,omitempty"`
+
 	// Images Images to replace in the rendered manifests. By name: the highest document with an entry of a name determines it; an entry with a name alone leaves the image as it is.
 	Images nullable.Nullable[[]ComponentImage] `json:"images,omitempty"`
 
@@ -4136,6 +4196,11 @@ type PlatformComponentPatch struct {
 	//
 	// Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
+
+	// Flux Settings of the HelmRelease or the Kustomization by their names in its spec, of those in docs/flux-settings.md. The given ones are set, the others stay; null removes one, or all.
+	//
+	// Example: {"timeout":"10m","upgrade":{"remediation":{"retries":3}}}
+	Flux nullable.Nullable[map[string]any] `json:"flux,omitempty"`
 
 	// Images Images to replace in the rendered manifests. By name: the highest document with an entry of a name determines it; an entry with a name alone leaves the image as it is.
 	Images nullable.Nullable[[]ComponentImage] `json:"images,omitempty"`
@@ -4231,6 +4296,11 @@ type PlatformComponentUpdate struct {
 	//
 	// Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
+
+	// Flux Settings of the HelmRelease or the Kustomization by their names in its spec, of those in docs/flux-settings.md. They are replaced as a whole.
+	//
+	// Example: {"timeout":"10m","upgrade":{"remediation":{"retries":3}}}
+	Flux nullable.Nullable[map[string]any] `json:"flux,omitempty"`
 
 	// Images Images to replace in the rendered manifests. By name: the highest document with an entry of a name determines it; an entry with a name alone leaves the image as it is.
 	Images nullable.Nullable[[]ComponentImage] `json:"images,omitempty"`

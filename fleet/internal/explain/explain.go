@@ -125,6 +125,15 @@ func (of *input) explain(at string, value any, path []string) {
 // component explains the fields of a component, except its values.
 func (of *input) component(found *sources, at string, path []string) {
 	last := path[len(path)-1]
+	if path[0] == "flux" {
+		keys := make([]any, len(path))
+		for i, key := range path {
+			keys[i] = key
+		}
+		of.entries(found, keys...)
+		found.add(of.Definition, keys...)
+		return
+	}
 	switch at {
 	case "/enabled":
 		if of.entries(found, "enabled"); len(found.all) == 0 { // true if no document sets it

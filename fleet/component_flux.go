@@ -1,0 +1,69 @@
+package fleet
+
+import (
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/fluxsettings"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+)
+
+// Settings of Flux's HelmRelease or Kustomization of a component: in the catalog, in entries and overrides of layers, and in entries of
+// clusters.
+
+// maxFluxBytes limits the settings of one document for a component.
+const maxFluxBytes = 32 << 10
+
+// normalizeFlux removes settings that are null or empty from an object with the field flux.
+func normalizeFlux(obj map[string]any) {
+	settings, isObject := obj["flux"].(map[string]any)
+	if value, set := obj["flux"]; set && value == nil || isObject && fluxsettings.Prune(settings) == nil {
+		delete(obj, "flux")
+	}
+}
+
+// flux checks the settings of a document for a component of some type.
+func (c *checker) flux(at, kind string, settings map[string]any) {
+	if len(settings) == 0 {
+		return
+	}
+	if n := encodedSize(settings); n > maxFluxBytes {
+		c.problem(at, "%d bytes; the Flux settings of one component are at most %d", n, maxFluxBytes)
+	}
+	for _, p := range fluxsettings.Check(kind, settings) {
+		if c.full() {
+			return
+		}
+		c.problem(at+p.Pointer, "%s", p.Detail)
+	}
+}
+
+// fluxOn returns the settings of a component that a cluster has besides those of the catalog.
+func fluxOn(c *api.Cluster, component string) map[string]any {
+	for i := range c.PlatformComponents {
+		if c.PlatformComponents[i].ID == component {
+			return c.PlatformComponents[i].Flux
+		}
+	}
+	return nil
+}
+
+// checkClusterFlux checks the settings of a component on a cluster, whose type may have changed.
+func checkClusterFlux(c *checker, on *Effective, id string) {
+	if doc, ok := c.next.definition(on, KindComponent, id); ok {
+		c.flux(jsontext.Pointer("platform_components", id, "flux"), doc.Component().Type, fluxOn(on.cluster, id))
+	}
+}
+
+// checkLayerFlux checks a layer's settings of a component, whose type may have changed.
+func checkLayerFlux(c *checker, l *layer, id string) {
+	doc, ok := c.next.Get(KindComponent, id)
+	if !ok {
+		return // reported at the reference
+	}
+	for i, e := range l.PlatformComponents {
+		if e.ID == id {
+			c.flux(jsontext.Pointer("platform_components", i, "flux"), doc.Component().Type, e.Flux)
+		}
+	}
+	c.flux(jsontext.Pointer("overrides", id, "flux"), doc.Component().Type, l.Overrides[id].Flux)
+}

@@ -1,0 +1,278 @@
+// Package fluxsettings has the settings of Flux's HelmRelease and Kustomization that a component may have in its field flux: the table of
+// the accepted and the refused ones, the check of a document's settings, their merge, and the part of them that identifies what Flux has
+// installed. It knows no documents.
+package fluxsettings
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+)
+
+// The types of components.
+const (
+	Helm      = "helm"
+	Kustomize = "kustomize"
+)
+
+// Setting is a row of the table.
+type Setting struct {
+	Path string // in the spec of the object, joined by dots
+	// Types are the types of components that it is for.
+	Types []string
+	Value Type
+	// Identity: a change counts as a removal, because Flux uninstalls or deletes what it has installed. Default is the value of the
+	// template, which is the same as none.
+	Identity bool
+	Default  any
+	// Refused is the reason why the setting is never accepted; such a row has no Value, and is about all paths below it too.
+	Refused string
+}
+
+var (
+	both      = []string{Helm, Kustomize}
+	helm      = []string{Helm}
+	kustomize = []string{Kustomize}
+
+	crds        = oneOf("Skip", "Create", "CreateReplace")
+	names       = text(253)
+	labels      = mapOf("labels", text(63))
+	annotations = mapOf("annotations", text(4096))
+)
+
+// Table has all settings. What it does not have is refused as unknown.
+var Table = slices.Concat([]Setting{
+	{Path: "interval", Types: both, Value: duration},
+	{Path: "timeout", Types: both, Value: duration},
+	{Path: "commonMetadata.labels", Types: both, Value: labels},
+	{Path: "commonMetadata.annotations", Types: both, Value: annotations},
+	{Path: "maxHistory", Types: helm, Value: integer(0, 1000)},
+	{Path: "storageNamespace", Types: helm, Value: dnsLabel, Identity: true, Default: "flux-system"},
+},
+	actions([]string{"install", "upgrade"}, []Setting{
+		{Path: "timeout", Value: duration},
+		{Path: "crds", Value: crds},
+		{Path: "remediation.retries", Value: integer(-1, 1000)},
+		{Path: "remediation.remediateLastFailure", Value: boolean},
+		{Path: "remediation.ignoreTestFailures", Value: boolean},
+		{Path: "strategy", Value: object(map[string]Type{"name": oneOf("RemediateOnFailure", "RetryOnFailure"), "retryInterval": duration}, "name").and(func(at string, strategy map[string]any) []jsontext.Problem {
+			if strategy["retryInterval"] != nil && strategy["name"] != "RetryOnFailure" {
+				return problem(at+"/retryInterval", "is possible only with name RetryOnFailure")
+			}
+			return nil
+		})},
+		{Path: "disableHooks", Value: boolean},
+		{Path: "disableWait", Value: boolean},
+		{Path: "disableWaitForJobs", Value: boolean},
+		{Path: "disableOpenAPIValidation", Value: boolean},
+		{Path: "disableSchemaValidation", Value: boolean},
+	}),
+	actions([]string{"upgrade"}, []Setting{
+		{Path: "remediation.strategy", Value: oneOf("rollback", "uninstall")},
+		{Path: "cleanupOnFail", Value: boolean},
+		{Path: "force", Value: boolean},
+	}),
+	actions([]string{"rollback"}, []Setting{
+		{Path: "timeout", Value: duration},
+		{Path: "cleanupOnFail", Value: boolean},
+		{Path: "disableHooks", Value: boolean},
+		{Path: "disableWait", Value: boolean},
+		{Path: "disableWaitForJobs", Value: boolean},
+		{Path: "force", Value: boolean},
+		{Path: "recreate", Value: boolean},
+	}),
+	actions([]string{"test"}, []Setting{
+		{Path: "enable", Value: boolean},
+		{Path: "timeout", Value: duration},
+		{Path: "ignoreFailures", Value: boolean},
+		{Path: "filters", Value: listOf(object(map[string]Type{"name": names, "exclude": boolean}, "name"))},
+	}),
+	[]Setting{
+		{Path: "driftDetection.mode", Types: helm, Value: oneOf("enabled", "warn", "disabled")},
+		{Path: "driftDetection.ignore", Types: helm, Value: listOf(object(map[string]Type{
+			"paths": listOf(text(1024)), "target": object(map[string]Type{
+				"group": names, "version": names, "kind": names, "name": names, "namespace": names, "labelSelector": text(1024), "annotationSelector": text(1024),
+			}),
+		}, "paths"))},
+
+		{Path: "retryInterval", Types: kustomize, Value: duration},
+		{Path: "wait", Types: kustomize, Value: boolean},
+		{Path: "force", Types: kustomize, Value: boolean},
+		{Path: "healthChecks", Types: kustomize, Value: listOf(object(map[string]Type{"apiVersion": names, "kind": names, "name": names, "namespace": names}, "kind", "name"))},
+		{Path: "healthCheckExprs", Types: kustomize, Value: listOf(object(map[string]Type{
+			"apiVersion": names, "kind": names, "current": text(4096), "inProgress": text(4096), "failed": text(4096),
+		}, "apiVersion", "kind", "current"))},
+		{Path: "decryption", Types: kustomize, Value: object(map[string]Type{"provider": oneOf("sops"), "secretRef": object(map[string]Type{"name": names}, "name")}, "provider")},
+		{Path: "targetNamespace", Types: kustomize, Value: dnsLabel, Identity: true},
+		{Path: "namePrefix", Types: kustomize, Value: text(200), Identity: true},
+		{Path: "nameSuffix", Types: kustomize, Value: text(200), Identity: true},
+		{Path: "prune", Types: kustomize, Value: boolean, Identity: true, Default: true},
+		{Path: "components", Types: kustomize, Value: listOf(text(1024)), Identity: true},
+
+		{Path: "path", Types: both, Refused: "component_path of the component, layer or cluster sets it"},
+		{Path: "images", Types: both, Refused: "images of the component, layer or cluster sets it"},
+		{Path: "chart", Types: both, Refused: "the fields of the component set it"},
+		{Path: "chartRef", Types: both, Refused: "the fields of the component set it"},
+		{Path: "sourceRef", Types: both, Refused: "the fields of the component set it"},
+		{Path: "releaseName", Types: both, Refused: "release_name of the component sets it"},
+		{Path: "targetNamespace", Types: helm, Refused: "target_namespace of the component sets it"},
+		{Path: "values", Types: both, Refused: "patches set them"},
+		{Path: "valuesFrom", Types: both, Refused: "values_from sets it"},
+		{Path: "postBuild", Types: both, Refused: "patches set its variables"},
+		{Path: "dependsOn", Types: both, Refused: "depends_on of the component sets it"},
+		{Path: "install.createNamespace", Types: both, Refused: "the namespace of a release is always created"},
+		{Path: "install.replace", Types: both, Refused: "it would install over the history of a release"},
+		{Path: "install.skipCRDs", Types: both, Refused: "deprecated in Flux: install.crds replaces it"},
+		{Path: "upgrade.preserveValues", Types: both, Refused: "values would remain that no document has"},
+		{Path: "uninstall", Types: both, Refused: "how a component is removed is not a setting of the component"},
+		{Path: "deletionPolicy", Types: both, Refused: "how a component is removed is not a setting of the component"},
+		{Path: "suspend", Types: both, Refused: "a suspended component would not get what the fleet says: pin the cluster, or freeze the changes"},
+		{Path: "kubeConfig", Types: both, Refused: "it reaches beyond the cluster"},
+		{Path: "serviceAccountName", Types: both, Refused: "it determines the rights of the component on the cluster"},
+		{Path: "postRenderers", Types: both, Refused: "patches of objects are not supported"},
+		{Path: "patches", Types: both, Refused: "patches of objects are not supported"},
+	},
+)
+
+// actions returns the settings of actions of helm-controller.
+func actions(names []string, settings []Setting) (out []Setting) {
+	for _, name := range names {
+		for _, s := range settings {
+			s.Path, s.Types = name+"."+s.Path, helm
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// accepted are the settings with a value by their paths. Those that are for one type of component only, and refused for the other, are
+// among them.
+var accepted = func() map[string]*Setting {
+	out := map[string]*Setting{}
+	for i := range Table {
+		if Table[i].Refused == "" {
+			out[Table[i].Path] = &Table[i]
+		}
+	}
+	return out
+}()
+
+// Page is the page of the documentation that has the table.
+const Page = "docs/flux-settings.md"
+
+// Check returns the problems of the settings of a component of some type.
+func Check(kind string, settings map[string]any) []jsontext.Problem {
+	return check("", "", kind, settings)
+}
+
+func check(at, parent, kind string, settings map[string]any) (out []jsontext.Problem) {
+	for _, key := range slices.Sorted(maps.Keys(settings)) {
+		here, path := at+jsontext.Pointer(key), strings.TrimPrefix(parent+"."+key, ".")
+		below, isObject := settings[key].(map[string]any)
+		s := accepted[path]
+		switch refused := refusal(kind, path); {
+		case refused != "":
+			out = append(out, problem(here, "the setting %s is never accepted: %s (%s)", path, refused, Page)...)
+		case s != nil && !slices.Contains(s.Types, kind):
+			out = append(out, problem(here, "the setting %s is for components of type %s, and this one is of type %s (%s)", path, s.Types[0], kind, Page)...)
+		case s != nil:
+			for _, p := range s.Value.check(here, settings[key]) {
+				p.Detail += fmt.Sprintf("; %s is %s (%s)", path, s.Value.Name, Page)
+				out = append(out, p)
+			}
+		case !group(path):
+			out = append(out, problem(here, "there is no setting %s; %s lists them", path, Page)...)
+		case !isObject:
+			out = append(out, problem(here, "must be an object; %s lists its settings", Page)...)
+		default:
+			out = append(out, check(here, path, kind, below)...)
+		}
+	}
+	return out
+}
+
+// refusal returns why a path is never accepted, or the empty string.
+func refusal(kind, path string) string {
+	for _, s := range Table {
+		if s.Refused != "" && s.Path == path && slices.Contains(s.Types, kind) {
+			return s.Refused
+		}
+	}
+	return ""
+}
+
+// group reports whether some setting is below a path.
+func group(path string) bool {
+	return slices.ContainsFunc(Table, func(s Setting) bool { return strings.HasPrefix(s.Path, path+".") })
+}
+
+// Merge merges settings over those of lower documents, setting by setting. It changes neither.
+func Merge(below, above map[string]any) map[string]any { return merge("", below, above) }
+
+func merge(parent string, below, above map[string]any) map[string]any {
+	switch {
+	case len(above) == 0:
+		return below
+	case len(below) == 0:
+		return above
+	}
+	out := maps.Clone(below)
+	for key, value := range above {
+		path := strings.TrimPrefix(parent+"."+key, ".")
+		lower, both := below[key].(map[string]any)
+		upper, objects := value.(map[string]any)
+		if both && objects && accepted[path] == nil {
+			value = merge(path, lower, upper)
+		}
+		out[key] = value
+	}
+	return out
+}
+
+// Prune removes nulls and empty objects from settings, which mean the same as none. It changes the object and returns it; nil if nothing is left.
+func Prune(settings map[string]any) map[string]any {
+	for key, value := range settings {
+		below, isObject := value.(map[string]any)
+		if value == nil || isObject && Prune(below) == nil {
+			delete(settings, key)
+		}
+	}
+	if len(settings) == 0 {
+		return nil
+	}
+	return settings
+}
+
+// Identity returns the settings that identify what Flux has installed as JSON, except those with the value of the template and
+// targetNamespace, which [TargetNamespace] returns; empty if there are none.
+func Identity(settings map[string]any) string {
+	if len(settings) == 0 {
+		return ""
+	}
+	identity := map[string]any{}
+	for path, s := range accepted { // none is in a group
+		value, set := settings[path]
+		list, isList := value.([]any)
+		if !s.Identity || !set || path == "targetNamespace" || isList && len(list) == 0 || !isList && value == s.Default {
+			continue
+		}
+		identity[path] = value
+	}
+	if len(identity) == 0 {
+		return ""
+	}
+	text, err := jsontext.Canonical(identity)
+	if err != nil {
+		return err.Error() // of parsed JSON it cannot fail
+	}
+	return string(text)
+}
+
+// TargetNamespace returns the namespace that the settings of a Kustomization set for its objects; empty: none.
+func TargetNamespace(settings map[string]any) string {
+	name, _ := settings["targetNamespace"].(string)
+	return name
+}

@@ -1,0 +1,158 @@
+package fluxsettings
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+)
+
+// Type is the type of a value, as Flux's custom resource definitions have it.
+type Type struct {
+	Name  string // for messages and the documentation
+	check func(at string, value any) []jsontext.Problem
+}
+
+// maxItems is the number of entries of a list or an object.
+const maxItems = 64
+
+func problem(at, format string, values ...any) []jsontext.Problem {
+	return []jsontext.Problem{{Pointer: at, Detail: fmt.Sprintf(format, values...)}}
+}
+
+// typed returns a type whose values have the Go type T, with further conditions; check returns the detail of a problem.
+func typed[T any](name string, check func(value T) string) Type {
+	return Type{name, func(at string, value any) []jsontext.Problem {
+		v, ok := value.(T)
+		detail := "has the wrong type"
+		if ok {
+			detail = check(v)
+		}
+		if detail == "" {
+			return nil
+		}
+		return problem(at, "%s", detail)
+	}}
+}
+
+var durationForm = regexp.MustCompile(`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`)
+
+var (
+	boolean  = typed("a boolean", func(bool) string { return "" })
+	duration = typed("a duration", func(text string) string {
+		if len(text) > 64 || !durationForm.MatchString(text) {
+			return "must be a duration, such as 90s, 10m or 1h30m"
+		}
+		return ""
+	})
+	dnsLabel = typed("a name", func(text string) string { return strings.Join(validation.IsDNS1123Label(text), "; ") })
+)
+
+func integer(least, most float64) Type {
+	return typed(fmt.Sprintf("a number from %v to %v", least, most), func(n float64) string {
+		if n != float64(int(n)) || n < least || n > most {
+			return fmt.Sprintf("must be a whole number from %v to %v", least, most)
+		}
+		return ""
+	})
+}
+
+func text(most int) Type {
+	return typed("a text", func(text string) string {
+		switch {
+		case text == "" || len(text) > most:
+			return fmt.Sprintf("must have 1 to %d bytes", most)
+		case strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' && r != '\t' }):
+			return "must not contain control characters"
+		}
+		return ""
+	})
+}
+
+func oneOf(values ...string) Type {
+	return typed("one of "+strings.Join(values, ", "), func(text string) string {
+		if !slices.Contains(values, text) {
+			return fmt.Sprintf("%q is not one of %s", text, strings.Join(values, ", "))
+		}
+		return ""
+	})
+}
+
+func listOf(item Type) Type {
+	return Type{"a list", func(at string, value any) (out []jsontext.Problem) {
+		list, ok := value.([]any)
+		if !ok || len(list) > maxItems {
+			return problem(at, "must be a list of at most %d entries", maxItems)
+		}
+		for i, v := range list {
+			out = append(out, item.check(at+jsontext.Pointer(i), v)...)
+		}
+		return out
+	}}
+}
+
+// object is an object with these fields.
+func object(fields map[string]Type, required ...string) Type {
+	return Type{"an object", func(at string, value any) (out []jsontext.Problem) {
+		obj, ok := value.(map[string]any)
+		if !ok {
+			return problem(at, "must be an object")
+		}
+		for _, field := range required {
+			if obj[field] == nil {
+				out = append(out, problem(at+jsontext.Pointer(field), "is required")...)
+			}
+		}
+		for _, key := range slices.Sorted(maps.Keys(obj)) {
+			if field, known := fields[key]; known {
+				out = append(out, field.check(at+jsontext.Pointer(key), obj[key])...)
+			} else {
+				out = append(out, problem(at+jsontext.Pointer(key), "there is no such field")...)
+			}
+		}
+		return out
+	}}
+}
+
+// and adds a condition on the whole object.
+func (t Type) and(condition func(at string, obj map[string]any) []jsontext.Problem) Type {
+	return Type{t.Name, func(at string, value any) []jsontext.Problem {
+		if problems := t.check(at, value); len(problems) > 0 {
+			return problems
+		}
+		return condition(at, value.(map[string]any))
+	}}
+}
+
+// mapOf is labels or annotations.
+func mapOf(name string, value Type) Type {
+	return Type{name, func(at string, v any) (out []jsontext.Problem) {
+		obj, ok := v.(map[string]any)
+		if !ok || len(obj) > maxItems {
+			return problem(at, "must be an object of at most %d texts", maxItems)
+		}
+		for _, key := range slices.Sorted(maps.Keys(obj)) {
+			here := at + jsontext.Pointer(key)
+			for _, msg := range validation.IsQualifiedName(strings.ToLower(key)) {
+				out = append(out, problem(here, "key: %s", msg)...)
+			}
+			text, isText := obj[key].(string)
+			switch {
+			case name == "labels" && isText:
+				for _, msg := range validation.IsValidLabelValue(text) {
+					out = append(out, problem(here, "%s", msg)...)
+				}
+			case isText && text == "":
+			default:
+				out = append(out, value.check(here, obj[key])...)
+			}
+		}
+		return out
+	}}
+}
