@@ -61,7 +61,7 @@ func (v kindCommands) createAndAssign(c *cli.Context, id string, doc map[string]
 		if len(given) > 0 {
 			return args.Errorf("%s are settings of an assignment; name its --cluster or --layer", kinds.FlagNames(settings))
 		}
-		return v.PerformOn(c, v.Kind, change.Change{Operations: change.FixedOperations(v.ChangeOperation("put", id, doc))})
+		return v.PerformOn(c, v.Kind, change.Change{Operations: change.FixedOperations(v.ChangeOperations("put", id, doc)...)})
 	}
 	put := v.ChangeOperation("put", id, doc)
 	ch := change.Change{Operations: change.FixedOperations(put, on.Operation(v.AssignOperation("assign"), kinds.WithID(v.Kind, id, given)))}

@@ -87,6 +87,11 @@ func (b Origins) settings(id string) []string {
 			by = append(by, name)
 		}
 	}
+	for _, pointer := range render.SortedKeys(b[listComponents+"/"+id]) {
+		if name := originName(b[listComponents+"/"+id][pointer]); strings.HasPrefix(pointer, "/flux/") && name != "" && !slices.Contains(by, name) {
+			by = append(by, name)
+		}
+	}
 	return by
 }
 

@@ -57,6 +57,38 @@ func Variables(flag string, texts []string) (map[string]any, error) {
 	return vars, nil
 }
 
+// FluxSettings returns texts PATH=VALUE and PATH- of a flag as nested objects, the latter as null. Values are typed as those of variables, and
+// lists and objects are JSON. A dot in a key is \..
+func FluxSettings(flag string, texts []string) (map[string]any, error) {
+	given, err := Variables(flag, texts)
+	if err != nil {
+		return nil, err
+	}
+	settings := map[string]any{}
+	for path, value := range given {
+		if text, ok := value.(string); ok && text != "" && strings.ContainsAny(text[:1], "[{") {
+			if err := json.Unmarshal([]byte(text), &value); err != nil {
+				return nil, args.Errorf("--%s %s: %v", flag, path, err)
+			}
+		}
+		keys := strings.Split(strings.ReplaceAll(path, `\.`, "\x00"), ".")
+		into := settings
+		for i, key := range keys {
+			if key = strings.ReplaceAll(key, "\x00", "."); i == len(keys)-1 {
+				into[key] = value
+				break
+			}
+			below, _ := into[key].(map[string]any)
+			if below == nil {
+				below = map[string]any{}
+				into[key] = below
+			}
+			into = below
+		}
+	}
+	return settings, nil
+}
+
 // ValuesFrom parses texts of the form [PATH=]KIND/NAME[:KEY][?] and returns them as the field values_from. Each text names an object
 // on the cluster that contains Helm values, or with PATH the value at this path; a ? at the end makes the object optional.
 func ValuesFrom(flag string, texts []string) (any, error) {

@@ -31,6 +31,7 @@ var Components = Kind{
 		textField("secret-ref", "secret_ref", "`NAME` of the pull secret on the cluster"),
 		parsedField("values-from", "values_from", "Helm values from a Secret or ConfigMap on the cluster, as `[PATH=]secret/NAME[:KEY][?]`, with PATH the key's content as one value; repeat for more; replaces all", input.ValuesFrom),
 		parsedField("image", "images", "an image to replace in the manifests, as `NAME[=NEW_NAME][:TAG][@DIGEST]`; repeat for more; replaces all", input.Images),
+		fluxField("flux", "setting of the HelmRelease or Kustomization"),
 	},
 	View: render.View{
 		Header: []string{"ID", "TYPE", "VERSION", "TAG", "PATH", "REVISION", "SOURCE", "DEPENDS ON", "UPDATED"},
@@ -86,6 +87,7 @@ func settingFields(prefix, where string) []Field {
 		clearableField(prefix+"component-version", "component_version", "`VERSION` "+where+catalog),
 		parsedField(prefix+"values-from", "values_from", "Helm values from a Secret or ConfigMap "+where+", over the catalog's, as `[PATH=]secret/NAME[:KEY][?]`, with PATH the key's content as one value; repeat for more; replaces all; empty: none", input.ValuesFrom),
 		parsedField(prefix+"image", "images", "an image to replace in the manifests "+where+", as `NAME[=NEW_NAME][:TAG][@DIGEST]`; repeat for more; replaces all of the assignment; NAME alone: not replaced; empty: none", input.Images),
+		fluxField(prefix+"flux", "setting of the HelmRelease or Kustomization "+where+", over the catalog's"),
 	}
 }
 

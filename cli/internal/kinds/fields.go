@@ -82,7 +82,22 @@ func variablesField(usage string) Field {
 	return f
 }
 
-// changes is the value of a field of which only the given keys change; null removes one.
+// fluxField holds settings of Flux. The given ones are changes: the others stay.
+func fluxField(flag, usage string) Field {
+	f := listField(flag, "flux", usage+", `PATH=VALUE` as in its spec, such as upgrade.remediation.retries=3, or PATH- to remove it; repeat for more; the others stay; empty: none")
+	f.read = func(c *cli.Context, flag string) (any, error) {
+		texts := stringValues(c, flag)
+		if len(texts) == 0 {
+			return nil, nil
+		}
+		given, err := input.FluxSettings(flag, texts)
+		return changes(given), err
+	}
+	f.merge = true
+	return f
+}
+
+// changes is the value of a field of which only the given keys change, those of objects in it too; null removes one.
 type changes map[string]any
 
 // stringValues returns the values of a repeatable flag. One empty value means none: it clears the list.
@@ -141,6 +156,13 @@ func mergeOver(file, given any) any {
 	var was map[string]json.RawMessage
 	if !read || !ok || json.Unmarshal(raw, &was) != nil {
 		return given
+	}
+	if partial {
+		for name, value := range fields {
+			if below, isObject := value.(map[string]any); isObject {
+				fields[name] = mergeOver(was[name], changes(below))
+			}
+		}
 	}
 	merged := map[string]any{}
 	for name, value := range was {

@@ -255,7 +255,7 @@ func resourcesWithNulls(lists json.RawMessage) (json.RawMessage, error) {
 }
 
 // componentSettings are the settings of an entry of a component that a cluster or a layer may leave out.
-var componentSettings = []string{"oci_tag", "oci_digest", "component_path", "component_version", "values_from", "images"}
+var componentSettings = []string{"oci_tag", "oci_digest", "component_path", "component_version", "values_from", "images", "flux"}
 
 func withNulls(entries json.RawMessage, settings ...string) (json.RawMessage, error) {
 	var list []json.RawMessage
