@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
@@ -35,7 +34,7 @@ func (s *Engine) sendBatch(c *cli.Context, client conn.Client, ops []Operation, 
 	return conn.Receive(conn.Send(c.Context, client, http.MethodPost, "/batch", body, append(changeEdits(c), conn.Query(url.Values{"return": {"documents"}}))))
 }
 
-var operationPointer = regexp.MustCompile(`/operations/(\d+)(?:/(?:document|patch|values)\b)?(/?)`)
+var operationPointer = regexp.MustCompile(`/operations/(\d+)(?:/(?:document|patch|values)\b)?(/|: )?`)
 
 // DescribeLocations replaces the pointers to operations in a server's error by descriptions: the user typed no operations.
 func DescribeLocations(ops []Operation, err error, describe func(Operation) string) error {
@@ -44,18 +43,21 @@ func DescribeLocations(ops []Operation, err error, describe func(Operation) stri
 		return err
 	}
 	words := func(text string) string {
-		return strings.TrimPrefix(operationPointer.ReplaceAllStringFunc(text, func(place string) string {
+		return operationPointer.ReplaceAllStringFunc(text, func(place string) string {
 			parts := operationPointer.FindStringSubmatch(place)
 			n, err := strconv.Atoi(parts[1])
 			if err != nil || n >= len(ops) {
 				return place
 			}
-			name := describe(ops[n])
-			if name != "" && parts[2] != "" {
+			name, end := describe(ops[n]), parts[2]
+			switch {
+			case name == "" && end == ": ":
+				end = ""
+			case name != "" && end == "/":
 				name += " "
 			}
-			return name + parts[2]
-		}), ": ")
+			return name + end
+		})
 	}
 	problem.Problem.Detail = words(problem.Problem.Detail)
 	for i, field := range problem.Problem.Errors {
