@@ -187,3 +187,27 @@ func TestDeploymentOfFluxSettings(t *testing.T) {
 	require.Equal(t, deploymentOn(p, &e, ""), inputDeployment(in))
 	require.Equal(t, deployment{Type: typeKustomize, Namespace: "b", URL: p.OCIURL, Flux: `{"prune":false}`}, deploymentOn(p, &e, ""))
 }
+
+// TestReleaseNamesPerStorageNamespace: two components of a cluster may have one release name, if neither the histories nor the objects of
+// their releases are in one namespace.
+func TestReleaseNamesPerStorageNamespace(t *testing.T) {
+	t.Parallel()
+	w := newFluxFleet(t)
+	second := func(fields string) func(*Tx) error {
+		return both(create(KindComponent, `{"id":"second","component_path":"app","oci_url":"https://charts.example.com","release_name":"app"`+fields+`}`), assign("dev", KindComponent, "second", ""))
+	}
+	for _, fields := range []string{``, `,"target_namespace":"app","flux":{"storageNamespace":"other"}`, `,"flux":{"storageNamespace":"flux-system"}`} {
+		require.Contains(t, w.refused(CodeInvalid, second(fields)).Error(), `are the same Helm release "app"`, fields)
+	}
+	w.must(second(`,"flux":{"storageNamespace":"other"}`))
+	for name, edit := range map[string]func(*Tx) error{
+		"catalog": patch(KindComponent, "second", `{"flux":null}`),
+		"cluster": assign("dev", KindComponent, "second", `{"flux":{"storageNamespace":"flux-system"}}`),
+		"layer":   patch(KindLayer, "base", `{"overrides":{"second":{"flux":{"storageNamespace":"flux-system"}}}}`),
+		"other":   patch(KindComponent, "app", `{"flux":{"storageNamespace":"other"}}`),
+		"target":  patch(KindComponent, "second", `{"target_namespace":"app"}`),
+	} {
+		_, err := w.try(edit)
+		require.ErrorContains(t, err, `are the same Helm release "app"`, name)
+	}
+}

@@ -181,10 +181,9 @@ func (e *Effective) withSources(component string, p Problem) string {
 
 // adviseComponentsOn warns of settings that are allowed and probably a mistake.
 func adviseComponentsOn(c *checker, has *Effective) {
+	checkReleases(c, has)
 	cl := has.cluster
-	catalog := c.next.catalog()
-	var assigned map[string]bool    // built for the first dependency
-	releases := map[string]string{} // component by release name, if several components use the name
+	var assigned map[string]bool // built for the first dependency
 	for _, e := range cl.PlatformComponents {
 		doc, ok := c.next.definition(has, KindComponent, e.ID)
 		if !ok {
@@ -215,16 +214,41 @@ func adviseComponentsOn(c *checker, has *Effective) {
 			if pinned := cmp.Or(e.ComponentVersion, p.ComponentVersion); e.OCITag != "" && e.OCITag != pinned && pinned != latest {
 				c.warn("oci_tag %q of component %q on cluster %q has no effect: a helm component installs its component_version, here %s; set component_version on the cluster instead", e.OCITag, e.ID, cl.ID, pinned)
 			}
-			// Flux keeps a release in the namespace of the HelmRelease, whatever the target namespace.
-			if !catalog.releases[p.ReleaseName] {
-				continue
-			}
-			if other, taken := releases[p.ReleaseName]; taken && other != e.ID {
-				c.problem("/platform_components", "components %q and %q are the same Helm release %q: give one of them another release_name", other, e.ID, p.ReleaseName)
-			}
-			releases[p.ReleaseName] = e.ID
 		}
 	}
+}
+
+// checkReleases refuses two components of a cluster that are one Helm release. Flux finds a release by its name in the storage namespace;
+// its objects are in the target namespace, where another release of this name has the same.
+func checkReleases(c *checker, has *Effective) {
+	shared := c.next.catalog().releases
+	if len(shared) == 0 {
+		return
+	}
+	releases := map[string]string{} // component by namespace and release name, if several components use the name
+	for _, e := range has.cluster.PlatformComponents {
+		doc, ok := c.next.definition(has, KindComponent, e.ID)
+		if !ok || doc.Component().Type != TypeHelm || !shared[doc.Component().ReleaseName] {
+			continue
+		}
+		p := doc.Component()
+		storage := fluxsettings.StorageNamespace(fluxsettings.Merge(p.Flux, e.Flux))
+		for _, place := range []string{"storage " + storage, "target " + p.TargetNamespace} {
+			release := place + "/" + p.ReleaseName
+			if other, taken := releases[release]; taken && other != e.ID {
+				c.problem("/platform_components", "components %q and %q are the same Helm release %q: give one of them another release_name, or another target_namespace and flux.storageNamespace", other, e.ID, p.ReleaseName)
+				break
+			}
+			releases[release] = e.ID
+		}
+	}
+}
+
+// releaseChanged reports whether another version of a component may be the release of another component.
+func releaseChanged(before, after *Document) bool {
+	was, is := before.Component(), after.Component()
+	return was.Type != is.Type || was.ReleaseName != is.ReleaseName || was.TargetNamespace != is.TargetNamespace ||
+		fluxsettings.StorageNamespace(was.Flux) != fluxsettings.StorageNamespace(is.Flux)
 }
 
 // patchesInvalidated: the component's type or its own patches have changed, which a cluster's patches are merged over.

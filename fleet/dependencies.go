@@ -45,16 +45,18 @@ func (s *State) catalog() *catalog {
 	c.once.Do(func() {
 		docs := s.sorted(KindComponent, func(*Document) bool { return true })
 		c.dependsOn, c.collapsed = make(graph.Graph, len(docs)), make(map[string][]string, len(docs))
-		releases := make(map[string]bool, len(docs))
+		releases := make(map[string]string, len(docs))
 		c.releases = map[string]bool{}
 		deps := s.kinds.descriptor(KindComponent).dependsOn
 		for _, d := range docs {
 			c.dependsOn[d.ID] = deps(d)
 			c.collapsed[collapse(d.ID)] = append(c.collapsed[collapse(d.ID)], d.ID)
-			if name := d.Component().ReleaseName; releases[name] {
-				c.releases[name] = true
-			} else {
-				releases[name] = true
+			for _, version := range s.versions(KindComponent, d.ID) {
+				name := version.Component().ReleaseName
+				if other, known := releases[name]; known && other != d.ID {
+					c.releases[name] = true
+				}
+				releases[name] = d.ID
 			}
 		}
 		c.knots = c.dependsOn.Knots(idsOf(docs))

@@ -45,7 +45,7 @@ var readsStored = map[string]string{
 	"State.componentDocument": "", "State.document": "", "State.versionTarget": "", "State.versionPins": "", "VersionMoves": "", "VersionMembers": "",
 
 	// Clusters with other variants than before are in layerChanges.
-	"Result.affectedDirectly": "withVariants adds the variants", "State.addChangedTypes": "iterates over ids", "txValidation.redefined": "", "State.largestBounds": "iterates over ids",
+	"Result.affectedDirectly": "withVariants adds the variants", "State.addChangedTypes": "iterates over ids", "txValidation.redefined": "", "txValidation.changedReleases": "stages check the clusters that they reach", "State.largestBounds": "iterates over ids",
 }
 
 // TestDefinitionsOfClusters: code that computes anything for a cluster reads definitions through State.definition. A call

@@ -271,6 +271,14 @@ func Identity(settings map[string]any) string {
 	return string(text)
 }
 
+// StorageNamespace returns the namespace in which helm-controller has the history of the release.
+func StorageNamespace(settings map[string]any) string {
+	if name, ok := settings["storageNamespace"].(string); ok {
+		return name
+	}
+	return accepted["storageNamespace"].Default.(string)
+}
+
 // TargetNamespace returns the namespace that the settings of a Kustomization set for its objects; empty: none.
 func TargetNamespace(settings map[string]any) string {
 	name, _ := settings["targetNamespace"].(string)
