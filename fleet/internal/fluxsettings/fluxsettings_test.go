@@ -24,13 +24,13 @@ func nested(path, value string) string {
 // values of each type: accepted ones, and refused ones, which the values of most other types are as well.
 var values = map[string]struct{ good, bad []string }{
 	"a boolean":                          {[]string{`true`, `false`}, []string{`"true"`, `1`, `null`, `{}`}},
-	"a duration":                         {[]string{`"10m"`, `"1h30m"`, `"1.5s"`}, []string{`"10"`, `600`, `""`, `"1d"`, `"-1m"`, `"${vars.timeout}"`}},
+	"a duration":                         {[]string{`"10m"`, `"1h30m"`, `"1.5s"`}, []string{`"10"`, `600`, `""`, `"1d"`, `"-1m"`, `"${vars.timeout}"`, `"99999999999h"`, `"9223372037s"`}},
 	"a name":                             {[]string{`"team-a"`}, []string{`""`, `"Team"`, `"a.b"`, `1`, `"` + strings.Repeat("a", 64) + `"`, `"${cluster.id}"`}},
 	"a number from 0 to 1000":            {[]string{`0`, `1000`}, []string{`-1`, `1001`, `1.5`, `"1"`}},
 	"a number from -1 to 1000":           {[]string{`-1`, `3`}, []string{`-2`, `1e9`, `0.5`, `"3"`, `true`}},
 	"a text":                             {[]string{`"prod-"`}, []string{`""`, `1`, `"\u0000"`, `"\ufeff"`, `["a"]`, `"` + strings.Repeat("a", 201) + `"`}},
-	"labels":                             {[]string{`{"a.example.com/team":"x","b":""}`}, []string{`{"a b":"x"}`, `{"a":"x y"}`, `{"a":1}`, `[]`, `"a"`}},
-	"annotations":                        {[]string{`{"a.example.com/Team":"x y {}"}`}, []string{`{"a b":"x"}`, `{"a":1}`, `{"a":"\u0085"}`, `[]`}},
+	"labels":                             {[]string{`{"a.example.com/team":"x","b":""}`}, []string{`{"a b":"x"}`, `{"a":"x y"}`, `{"a":1}`, `[]`, `"a"`, `{"A.example.com/team":"x"}`}},
+	"annotations":                        {[]string{`{"A.example.com/Team":"x y {}"}`}, []string{`{"helm.sh/hook":"pre-delete"}`, `{"a b":"x"}`, `{"a":1}`, `{"a":"\u0085"}`, `[]`}},
 	"one of rollback, uninstall":         {[]string{`"rollback"`}, []string{`"Rollback"`, `""`, `null`, `1`}},
 	"one of Skip, Create, CreateReplace": {[]string{`"CreateReplace"`}, []string{`"Replace"`, `true`}},
 	"one of enabled, warn, disabled":     {[]string{`"warn"`}, []string{`true`, `"on"`}},

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -46,7 +47,8 @@ var durationForm = regexp.MustCompile(`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`)
 var (
 	boolean  = typed("a boolean", func(bool) string { return "" })
 	duration = typed("a duration", func(text string) string {
-		if len(text) > 64 || !durationForm.MatchString(text) {
+		// A duration that Go cannot read is no duration for the controllers either: they would read no object of the kind any more.
+		if _, err := time.ParseDuration(text); err != nil || len(text) > 64 || !durationForm.MatchString(text) {
 			return "must be a duration, such as 90s, 10m or 1h30m"
 		}
 		return ""
@@ -132,6 +134,7 @@ func (t Type) and(condition func(at string, obj map[string]any) []jsontext.Probl
 
 // mapOf is labels or annotations.
 func mapOf(name string, value Type) Type {
+	isAnnotations := name == "annotations"
 	return Type{name, func(at string, v any) (out []jsontext.Problem) {
 		obj, ok := v.(map[string]any)
 		if !ok || len(obj) > maxItems {
@@ -139,12 +142,19 @@ func mapOf(name string, value Type) Type {
 		}
 		for _, key := range slices.Sorted(maps.Keys(obj)) {
 			here := at + jsontext.Pointer(key)
-			for _, msg := range validation.IsQualifiedName(strings.ToLower(key)) {
+			name := key
+			if isAnnotations {
+				name = strings.ToLower(key)
+			}
+			for _, msg := range validation.IsQualifiedName(name) {
 				out = append(out, problem(here, "key: %s", msg)...)
+			}
+			if isAnnotations && strings.HasPrefix(name, "helm.sh/") {
+				out = append(out, problem(here, "keys of helm.sh are instructions to Helm: it would take every object out of the release, or keep it")...)
 			}
 			text, isText := obj[key].(string)
 			switch {
-			case name == "labels" && isText:
+			case !isAnnotations && isText:
 				for _, msg := range validation.IsValidLabelValue(text) {
 					out = append(out, problem(here, "%s", msg)...)
 				}
