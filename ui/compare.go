@@ -158,6 +158,7 @@ func inputsOf(explained api.Explanation) (out []servedInput, err error) {
 		}
 		delete(one.fields, "cluster")
 		delete(one.fields, "id")
+		delete(one.fields, "values_json") // the values again, as text, in which names mask no secrets
 		out = append(out, one)
 	}
 	return out, nil

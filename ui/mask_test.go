@@ -56,6 +56,22 @@ func TestSecretsMaskedOnAllPages(t *testing.T) {
 	}
 }
 
+// TestSecretsMaskedBesideNull: values with a null are in the input as text, too, in which names mask nothing.
+func TestSecretsMaskedBesideNull(t *testing.T) {
+	t.Parallel()
+	env := setup(t, 3)
+	_, err := env.replica.Update(t.Context(), store.Meta{Actor: "ci"}, func(tx *fleet.Tx) error {
+		_, err := tx.Patch(fleet.KindCluster, "cluster-0002", []byte(`{"patches":{"podinfo":{"gone":"null","dsn":"leak-1","jwt":{"a":"leak-2"}}}}`))
+		return err
+	})
+	require.NoError(t, err)
+	require.Equal(t, http.StatusSeeOther, env.signIn(readToken).status)
+	page := env.get("/ui/compare?left=cluster-0002&right=cluster-0001").body
+	require.Contains(t, page, "gone")
+	require.NotContains(t, page, "leak-")
+	require.Contains(t, env.get("/ui/compare?left=cluster-0002&right=cluster-0001&reveal=true").body, "leak-1")
+}
+
 // TestRevertPlanListsDocuments: a plan lists every changed document, also without an effect on clusters.
 func TestRevertPlanListsDocuments(t *testing.T) {
 	t.Parallel()
