@@ -197,8 +197,8 @@ func (c *checker) references(at string, value any, allowed bool) {
 			if variables.In(key) {
 				c.problem(at+jsontext.Pointer(key), "a reference is not possible in a key")
 			}
-			// A definition's own settings are in an entry of a list, or in overrides.
-			c.references(at+jsontext.Pointer(key), v[key], allowed || key == "overrides" || key == "name" && strings.Contains(at, "/values_from/"))
+			// The settings of a resource are in overrides of its entry.
+			c.references(at+jsontext.Pointer(key), v[key], allowed || key == "overrides" && strings.HasPrefix(at, "/resources/") || key == "name" && strings.Contains(at, "/values_from/"))
 		}
 	}
 }

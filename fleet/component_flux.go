@@ -29,6 +29,11 @@ func (c *checker) flux(at, kind string, settings map[string]any) {
 	if n := encodedSize(settings); n > maxFluxBytes {
 		c.problem(at, "%d bytes; the Flux settings of one component are at most %d", n, maxFluxBytes)
 	}
+	c.fluxOf(at, kind, settings)
+}
+
+// fluxOf checks settings, which may be of several documents.
+func (c *checker) fluxOf(at, kind string, settings map[string]any) {
 	for _, p := range fluxsettings.Check(kind, settings) {
 		if c.full() {
 			return
@@ -50,7 +55,7 @@ func fluxOn(c *api.Cluster, component string) map[string]any {
 // checkClusterFlux checks the settings of a component on a cluster, whose type may have changed.
 func checkClusterFlux(c *checker, on *Effective, id string) {
 	if doc, ok := c.next.definition(on, KindComponent, id); ok {
-		c.flux(jsontext.Pointer("platform_components", id, "flux"), doc.Component().Type, fluxOn(on.cluster, id))
+		c.fluxOf(jsontext.Pointer("platform_components", id, "flux"), doc.Component().Type, fluxOn(on.cluster, id))
 	}
 }
 

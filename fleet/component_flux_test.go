@@ -61,6 +61,7 @@ func TestFluxSettingsAreChecked(t *testing.T) {
 	t.Parallel()
 	w := newFluxFleet(t)
 	for settings, pointer := range map[string]string{
+		`{"commonMetadata":{"annotations":{"overrides":"${cluster.id}"}}}`: "/commonMetadata/annotations/overrides",
 		`{"timeout":"10"}`:                                "/timeout",
 		`{"unknown":1}`:                                   "/unknown",
 		`{"uninstall":{"keepHistory":true}}`:              "/uninstall",
@@ -89,6 +90,33 @@ func TestFluxSettingsAreChecked(t *testing.T) {
 	w.must(patch(KindLayer, "prod", `{"overrides":{"app":{"flux":null}}}`))
 	w.must(assign("dev", KindComponent, "app", `{"flux":{"maxHistory":2}}`))
 	require.Contains(t, w.refused(CodeInvalid, patch(KindComponent, "app", `{`+oci+`}`)).Error(), "maxHistory")
+}
+
+// TestEndOfRolloutChecksFluxSettings: Flux Operator applies no component of a cluster if one object has a setting of the other type, so a
+// rollout that has changed the type on a cluster is not taken back while the cluster has settings for the new one.
+func TestEndOfRolloutChecksFluxSettings(t *testing.T) {
+	t.Parallel()
+	for _, action := range []string{RolloutAbort, RolloutBack} {
+		w := newFluxFleet(t)
+		w.must(rollOut(w, "r", []RolloutStage{{Name: "first", Selector: "id=dev"}}, patchOp(KindComponent, "app", `{"type":"kustomize","oci_url":"oci://registry.example.com/app"}`)))
+		w.must(act("r", RolloutStart))
+		w.must(assign("dev", KindComponent, "app", `{"flux":{"wait":true}}`))
+		refused := w.refused(CodeInvalid, withoutGuard(act("r", action)))
+		require.Contains(t, refused.Detail, `cluster "dev": platform_components/app/flux/wait: the setting wait is for components of type kustomize`)
+		w.must(assign("dev", KindComponent, "app", `{"flux":{"wait":null}}`))
+		w.must(withoutGuard(act("r", action)))
+	}
+}
+
+// TestFluxSettingsOfSeveralDocuments: the limit of their size is for each document.
+func TestFluxSettingsOfSeveralDocuments(t *testing.T) {
+	t.Parallel()
+	w := newFluxFleet(t)
+	large := `{"flux":{"test":{"filters":[` + strings.TrimSuffix(strings.Repeat(`{"name":"`+strings.Repeat("z", 250)+`"},`, 64), ",") + `]}}}`
+	other := `{"flux":{"driftDetection":{"ignore":[` + strings.TrimSuffix(strings.Repeat(`{"paths":["/`+strings.Repeat("y", 400)+`"]},`, 50), ",") + `]}}}`
+	w.must(patch(KindLayer, "base", `{"overrides":{"app":`+large+`}}`))
+	w.must(patch(KindLayer, "prod", `{"overrides":{"app":`+other+`}}`))
+	w.must(patch(KindCluster, "dev", `{"labels":{"tier":"prod"}}`))
 }
 
 // TestNoFluxSettings: answers and stored documents are the bytes of the version before the field, unless it is used.

@@ -54,6 +54,12 @@ func checkComponentsOn(c *checker, on *clusterCheck) {
 			patched = maps.Clone(patched)
 			maps.Copy(patched, on.own.Patches)
 		}
+	} else {
+		for i := range on.effective.cluster.PlatformComponents {
+			if e := &on.effective.cluster.PlatformComponents[i]; len(e.Flux) > 0 {
+				checkClusterFlux(c, on.effective, e.ID) // the end of a rollout can change the type of the component
+			}
+		}
 	}
 	for _, id := range sortedKeys(patched) {
 		if c.full() {
