@@ -74,7 +74,8 @@ func (s componentCommands) valuesOperation(c *cli.Context, on change.Targets, co
 	return on.Operation(op, fields), nil
 }
 
-// unquoteForKustomize removes the quotes that keep a text for Helm from the values of a kustomize component, which are all texts.
+// unquoteForKustomize removes the quotes inside string values of a kustomize component. Only Helm needs them: all values of a kustomize
+// component are strings.
 func (s componentCommands) unquoteForKustomize(c *cli.Context, component string, values map[string]any) error {
 	plain := map[string]any{}
 	for path, value := range values {

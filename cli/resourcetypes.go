@@ -27,18 +27,18 @@ func (s *session) resourceTypeCommand() *cli.Command {
 	cmd := v.documentCommand(remove)
 	for _, sub := range cmd.Subcommands {
 		if sub.Name == "create" {
-			v.acceptCRD(sub)
+			v.addFromCRD(sub)
 		}
 	}
 	return cmd
 }
 
-// acceptCRD adds the flag that makes a resource type of a CustomResourceDefinition to its command create.
-func (v kindCommands) acceptCRD(create *cli.Command) {
+// addFromCRD adds --from-crd, which creates a resource type from a CustomResourceDefinition, to the command create.
+func (v kindCommands) addFromCRD(create *cli.Command) {
 	create.Description = args.ExampleText(v.Example, "resource-type create certificates --from-crd cert-manager.crds.yaml")
 	create.Flags = append([]cli.Flag{&cli.StringFlag{
 		Name:  "from-crd",
-		Usage: "schema, template and receipt of a CustomResourceDefinition in a YAML `FILE` (-: standard input), of several the one whose plural is NAME",
+		Usage: "YAML `FILE` with a CustomResourceDefinition (-: standard input), from which schema, template and description are made; of several, the one whose plural is NAME",
 	}}, create.Flags...)
 	document := create.Action
 	create.Action = func(c *cli.Context) error {
@@ -46,7 +46,7 @@ func (v kindCommands) acceptCRD(create *cli.Command) {
 			return document(c)
 		}
 		if c.IsSet("file") {
-			return args.Errorf("--from-crd and --file exclude each other: --from-crd makes the whole document")
+			return args.Errorf("--from-crd and --file exclude each other: set other fields with flags, or write the whole document with --file")
 		}
 		id, given, err := v.DocumentFrom(c, v.Kind)
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 )
 
-// The digest of a component's artifact, the images in its manifests and its settings of Flux, merged from several documents.
+// The digest of a component's artifact, the images in its manifests and its Flux settings, merged from several documents.
 
 // versionFields are the fields of a component that select its artifact. They are one setting, since Flux installs the digest
 // whatever the tag says: the highest document that sets one of them determines the digest.
@@ -95,7 +95,7 @@ func dropReplacedDigests(before, after, request map[string]any) {
 	}
 }
 
-// mergeFlux sets the settings of a request in an entry that had others before: those that the request does not have stay.
+// mergeFlux merges the Flux settings of a request into those that the entry had before: settings that the request omits stay.
 func mergeFlux(before, entry, request map[string]any) {
 	patch, ok := request["flux"].(map[string]any)
 	if !ok {

@@ -93,7 +93,7 @@ func checkCluster(c *checker, d *Document) {
 	c.labels("/labels", cl.Labels)
 	for _, key := range []string{"id", "environment"} {
 		if _, has := cl.Labels[key]; has {
-			c.problem("/labels/"+key, "selectors mean the cluster's own %s by this name and never read the label: choose another name", key)
+			c.problem("/labels/"+key, "selectors read the cluster's field %s by this name, never the label: choose another key", key)
 		}
 	}
 	c.variables(cl.Variables)

@@ -7,13 +7,13 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
-// Settings of Flux's HelmRelease or Kustomization of a component: in the catalog, in entries and overrides of layers, and in entries of
-// clusters.
+// The field flux of a component, with settings for the spec of its HelmRelease or Kustomization: in the catalog, in entries and overrides
+// of layers, and in entries of clusters.
 
-// maxFluxBytes limits the settings of one document for a component.
+// maxFluxBytes is the maximum size of the field in one document.
 const maxFluxBytes = 32 << 10
 
-// normalizeFlux removes settings that are null or empty from an object with the field flux.
+// normalizeFlux removes null and empty settings from the field flux of an object.
 func normalizeFlux(obj map[string]any) {
 	settings, isObject := obj["flux"].(map[string]any)
 	if value, set := obj["flux"]; set && value == nil || isObject && fluxsettings.Prune(settings) == nil {
@@ -21,13 +21,13 @@ func normalizeFlux(obj map[string]any) {
 	}
 }
 
-// flux checks the settings of a document for a component of some type.
+// flux checks the field flux of a component of a type.
 func (c *checker) flux(at, kind string, settings map[string]any) {
 	if len(settings) == 0 {
 		return
 	}
 	if n := encodedSize(settings); n > maxFluxBytes {
-		c.problem(at, "%d bytes; the Flux settings of one component are at most %d", n, maxFluxBytes)
+		c.problem(at, "has %d bytes; the Flux settings of a component may have at most %d in one document", n, maxFluxBytes)
 	}
 	c.fluxOf(at, kind, settings)
 }
@@ -42,7 +42,7 @@ func (c *checker) fluxOf(at, kind string, settings map[string]any) {
 	}
 }
 
-// fluxOn returns the settings of a component that a cluster has besides those of the catalog.
+// fluxOn returns the Flux settings in a cluster's entry of a component, without those of the catalog.
 func fluxOn(c *api.Cluster, component string) map[string]any {
 	for i := range c.PlatformComponents {
 		if c.PlatformComponents[i].ID == component {
@@ -52,14 +52,14 @@ func fluxOn(c *api.Cluster, component string) map[string]any {
 	return nil
 }
 
-// checkClusterFlux checks the settings of a component on a cluster, whose type may have changed.
+// checkClusterFlux checks the Flux settings in a cluster's entry of a component, whose type may have changed.
 func checkClusterFlux(c *checker, on *Effective, id string) {
 	if doc, ok := c.next.definition(on, KindComponent, id); ok {
 		c.fluxOf(jsontext.Pointer("platform_components", id, "flux"), doc.Component().Type, fluxOn(on.cluster, id))
 	}
 }
 
-// checkLayerFlux checks a layer's settings of a component, whose type may have changed.
+// checkLayerFlux checks a layer's Flux settings of a component, whose type may have changed.
 func checkLayerFlux(c *checker, l *layer, id string) {
 	doc, ok := c.next.Get(KindComponent, id)
 	if !ok {

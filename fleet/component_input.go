@@ -224,8 +224,8 @@ func adviseComponentsOn(c *checker, has *Effective) {
 	}
 }
 
-// checkReleases refuses two components of a cluster that are one Helm release. Flux finds a release by its name in the storage namespace;
-// its objects are in the target namespace, where another release of this name has the same.
+// checkReleases refuses two components of a cluster that would be one Helm release. Flux finds a release by its name in the storage
+// namespace. Two releases of one name in a target namespace would own the same objects.
 func checkReleases(c *checker, has *Effective) {
 	shared := c.next.catalog().releases
 	if len(shared) == 0 {
@@ -250,7 +250,7 @@ func checkReleases(c *checker, has *Effective) {
 	}
 }
 
-// releaseChanged reports whether another version of a component may be the release of another component.
+// releaseChanged reports whether a change of a component may make it the same Helm release as another component.
 func releaseChanged(before, after *Document) bool {
 	was, is := before.Component(), after.Component()
 	return was.Type != is.Type || was.ReleaseName != is.ReleaseName || was.TargetNamespace != is.TargetNamespace ||
@@ -273,7 +273,7 @@ func warnReinstall(c *checker, before, after *Document) {
 		c.warn("component %q gets another version and keeps oci_digest %s, which Flux installs whatever the version says", is.ID, is.OCIDigest)
 	}
 	if fluxsettings.Identity(was.Flux) != fluxsettings.Identity(is.Flux) || fluxsettings.TargetNamespace(was.Flux) != fluxsettings.TargetNamespace(is.Flux) {
-		c.warn("component %q gets other settings of those in flux that identify what Flux has installed: on every cluster that has it, Flux removes objects or the release, and installs it anew", is.ID)
+		c.warn("component %q changes settings of flux that identify the installed objects: on each of its clusters, Flux uninstalls the release or deletes objects, and installs them again", is.ID)
 	}
 	switch {
 	case was.Type == typeKustomize && is.Type == typeKustomize:
@@ -389,7 +389,7 @@ func componentBound(value any) int {
 	if err != nil {
 		return 0 // contradicting patches: the answer fails as a whole
 	}
-	n := encodedSize(in) + len(p.ID) + 2*encodedSize(in.Values) // a null of the cluster repeats the values as text
+	n := encodedSize(in) + len(p.ID) + 2*encodedSize(in.Values) // values_json repeats the values if the cluster sets a null
 	for _, id := range p.DependsOn {
 		n += dependencyBytes + len(id)
 	}

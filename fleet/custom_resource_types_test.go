@@ -42,7 +42,7 @@ func TestSchemaOfACustomResource(t *testing.T) {
 	w := newWorld(t)
 	result := w.must(create(KindResourceType, certificates(t, certificateWhole)))
 	require.Len(t, result.Warnings, 1)
-	require.Contains(t, result.Warnings[0], `rules in CEL are not evaluated here`)
+	require.Contains(t, result.Warnings[0], `the rules in CEL of resource type`)
 
 	kind := ResourceKind("certificates")
 	w.must(create(kind, `{"id":"web","spec":{"spec":{"secretName":"web","issuerRef":{"name":"ca"}}}}`))
@@ -86,7 +86,7 @@ func TestTemplatesOfOptionalProperties(t *testing.T) {
 		"dig":                 {`{duration: << dig "duration" "1h" inputs.spec >>}`, nil},
 		"dig deeper":          {`{key: << dig "keystore" "password" "key" "" inputs.spec | quote >>}`, nil},
 		"hasKey":              {`{<< if hasKey inputs.spec "duration" >>duration: << inputs.spec.duration >><< end >>}`, nil},
-		"hasKey of its map":   {`{<< if hasKey inputs.spec "keystore" >>key: << inputs.spec.keystore.password | toJson >><< end >>}`, []string{"everything but optional properties \"password\"", "/spec/keystore/password is optional"}},
+		"hasKey of its map":   {`{<< if hasKey inputs.spec "keystore" >>key: << inputs.spec.keystore.password | toJson >><< end >>}`, []string{"everything but the optional properties \"password\"", "/spec/keystore/password is optional"}},
 		"in a list":           {`{<< range $p := dig "ports" list inputs.spec >><< $p.name >>: << $p.port >><< end >>}`, []string{"/spec/ports/*/port is optional", `dig "port" "" MAP`}},
 		"in a list with dig":  {`{<< range $p := dig "ports" list inputs.spec >><< $p.name >>: << dig "port" 80 $p >><< end >>}`, nil},
 		"in the dot":          {`{<< range dig "ports" list inputs.spec >><< .name >>: << .target >><< end >>}`, []string{"/spec/ports/*/target is optional"}},

@@ -32,20 +32,20 @@ func (v *txValidation) checkDependents(edits []edit) {
 	if len(changed) == 0 {
 		return
 	}
-	redefined, renamed := v.redefined(changed), v.changedReleases(changed[KindComponent])
+	redefined, releases := v.redefined(changed), v.changedReleases(changed[KindComponent])
 	if len(redefined) > 0 {
 		v.checkLayerReferences(changed[KindLayer], redefined)
 	}
 	var candidates []*Effective
 	largest, components := v.next.largestBounds(changed), v.next.kinds.descriptor(KindComponent)
 	for id, doc := range v.next.docs[KindCluster] {
-		if e := v.next.configured(doc); !edited[id] && !doc.Deleted() && (v.candidate(e, changed, redefined, largest) || components.hasAny(e, renamed)) {
+		if e := v.next.configured(doc); !edited[id] && !doc.Deleted() && (v.candidate(e, changed, redefined, largest) || components.hasAny(e, releases)) {
 			candidates = append(candidates, e)
 		}
 	}
 	slices.SortFunc(candidates, func(a, b *Effective) int { return strings.Compare(a.id, b.id) })
 	all := dependentsOf(candidates, redefined)
-	for i, f := range v.checkEach(len(all), func(i int) checkResult { return v.checkDependent(all[i], changed, renamed) }) {
+	for i, f := range v.checkEach(len(all), func(i int) checkResult { return v.checkDependent(all[i], changed, releases) }) {
 		if f.now != nil {
 			v.add(andLike(inCluster(f.now, all[i].has.id), all[i].like), andLike(inCluster(f.was, all[i].has.id), all[i].like))
 		}
@@ -143,7 +143,7 @@ func inDocument(c *checker, doc *Document) *checker {
 }
 
 // checkDependent checks a cluster with an unchanged document.
-func (v *txValidation) checkDependent(d *dependent, changed map[Kind]map[string]bool, renamed map[string]bool) checkResult {
+func (v *txValidation) checkDependent(d *dependent, changed map[Kind]map[string]bool, releases map[string]bool) checkResult {
 	now, was := &checker{next: v.next, work: v.work, valid: &v.valid}, &checker{next: v.base, work: v.work}
 	for _, a := range v.next.kinds.lists {
 		if a.hasAny(d.has, changed[a.kind]) {
@@ -163,7 +163,7 @@ func (v *txValidation) checkDependent(d *dependent, changed map[Kind]map[string]
 			}
 		}
 	}
-	if d.redefined != nil && v.next.kinds.descriptor(KindComponent).hasAny(d.has, renamed) {
+	if d.redefined != nil && v.next.kinds.descriptor(KindComponent).hasAny(d.has, releases) {
 		checkReleases(now, d.has)
 		if old, ok := v.base.Get(KindCluster, d.has.id); ok && len(now.problems) > 0 {
 			checkReleases(was, v.base.configured(old))
@@ -172,7 +172,7 @@ func (v *txValidation) checkDependent(d *dependent, changed map[Kind]map[string]
 	return checkResult{now, was}
 }
 
-// changedReleases returns the changed components that may now be the Helm release of another one.
+// changedReleases returns the changed components that may now be the same Helm release as another component.
 func (v *txValidation) changedReleases(changed map[string]bool) map[string]bool {
 	out := map[string]bool{}
 	for id := range changed {

@@ -322,8 +322,8 @@ func (e *effects) uninstalls(on *Effective, list *descriptor, id string, before,
 	return e.objects.removes(base.resourceType(), list.resourceType(), &was, &is)
 }
 
-// withoutText returns an input without the text of its values, which plans show as values.
-func withoutText(in any) any {
+// withoutValuesJSON returns an input without values_json: plans show the same values as values.
+func withoutValuesJSON(in any) any {
 	if component, ok := in.(api.FluxPlatformComponent); ok {
 		component.ValuesJSON = ""
 		return component
@@ -335,7 +335,7 @@ func withoutText(in any) any {
 func (e *effects) compare(on *Effective, list *descriptor, id string, before, after any) (*difference, error) {
 	d := &difference{}
 	if before == nil {
-		obj, err := unstructured.FromValue(withoutText(after))
+		obj, err := unstructured.FromValue(withoutValuesJSON(after))
 		if err != nil {
 			return nil, err
 		}
@@ -344,7 +344,7 @@ func (e *effects) compare(on *Effective, list *descriptor, id string, before, af
 		d.text = "+" + string(d.added)
 		return d, err
 	}
-	fields, err := diff.Fields(withoutText(before), withoutText(after))
+	fields, err := diff.Fields(withoutValuesJSON(before), withoutValuesJSON(after))
 	removal := e.uninstalls(on, list, id, before, after)
 	if err != nil || len(fields) == 0 && !removal {
 		return d, err

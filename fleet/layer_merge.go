@@ -37,7 +37,7 @@ var componentMerge = entryMerge[api.ComponentAssignment]{
 }
 
 // applyComponent merges setting by setting; the highest layer that sets one wins. The digest follows the version, images are
-// merged by name, and settings of Flux one by one.
+// merged by name, and Flux settings one by one.
 func applyComponent(below, above overlay.Entry[api.ComponentAssignment]) overlay.Entry[api.ComponentAssignment] {
 	b, a := below.Value, above.Value
 	out := overlay.Entry[api.ComponentAssignment]{Value: api.ComponentAssignment{

@@ -68,8 +68,8 @@ func (ks *kindSet) expanded(d *Document, value func(ref string) (string, error))
 	return out, nil
 }
 
-// resultBudget limits the values and results of references that one change computes. Beyond it they are not computed: the change is
-// refused. A nil budget has no limit.
+// resultBudget limits the bytes of the values of references, and of the strings with them, that one change computes. A change that
+// exceeds it is refused, and computes no more of them. A nil budget has no limit.
 type resultBudget struct {
 	limit int64
 	spent atomic.Int64
@@ -87,7 +87,7 @@ func (b *resultBudget) spend(n int) { b.spent.Add(int64(n)) }
 
 func (b *resultBudget) exceeded() bool { return b != nil && b.spent.Load() > b.limit }
 
-// share returns the facts of another cluster if they are equal.
+// share returns the equal facts of another cluster if there are some, so that each is stored once. It spends the size of new facts.
 func (b *resultBudget) share(f *facts) *facts {
 	if b == nil {
 		return f
@@ -277,7 +277,7 @@ func variableOf(own *api.Cluster, layers []*Document, name string) (value json.R
 func (l *layerResolution) withFacts(ks *kindSet, unresolved *layerChain, f *facts, was *layerResolution) *layerChain {
 	st := *unresolved
 	st.unresolved, st.facts = unresolved, f
-	f.expanded = nil // another chain of this resolution may have the same
+	f.expanded = nil // another chain of this resolution may share the facts
 	st.overlay = &Overlay{docs: map[docKey]*Document{}}
 	if v := unresolved.overlay; v != nil {
 		*st.overlay = *v

@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// checkReferenceCounts refuses documents with too many references before their values are computed. A stored one may have as many as before.
+// checkReferenceCounts refuses documents with too many references, before their values are computed. A stored document that exceeds the
+// limit may keep its number of references.
 func (tx *Tx) checkReferenceCounts(edits []edit) error {
 	for _, e := range edits {
 		if e.doc == nil {

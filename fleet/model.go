@@ -405,7 +405,7 @@ type layerResolution struct {
 	overlays   map[rolloutMask]*Overlay
 	expanded   map[expandedKey]*Document // definitions with the values of their references on some clusters
 	expansions *definitionsID            // unchanged until there is another one
-	// expandedBytes are those of the expanded definitions that this resolution has made.
+	// expandedBytes is the size of the expanded definitions that this resolution computed.
 	expandedBytes int
 	// resolvedBytes are those of the results of references, of all clusters and definitions.
 	resolvedBytes int
@@ -512,7 +512,7 @@ type deployment struct {
 	Namespace string `json:"namespace,omitempty"`
 	Path      string `json:"path,omitempty"`
 	URL       string `json:"url,omitempty"`
-	// Flux has the settings of Flux that identify what it has installed.
+	// Flux has the Flux settings that identify the installed objects.
 	Flux string `json:"flux,omitempty"`
 }
 

@@ -70,7 +70,7 @@ func checkNamespace(c *checker, d *Document) {
 	}
 }
 
-// objectMetadata checks the labels and annotations of an object that the templates make.
+// objectMetadata checks the labels and annotations of an object that the templates render.
 func (c *checker) objectMetadata(labels, annotations map[string]string) {
 	resolved := make(map[string]string, len(labels))
 	for k, v := range labels {
@@ -83,7 +83,7 @@ func (c *checker) objectMetadata(labels, annotations map[string]string) {
 			if c.full() {
 				break
 			}
-			// These are for Flux Operator: one of them makes it delete the object.
+			// Flux Operator acts on these keys: one of them makes it delete the object.
 			if strings.HasPrefix(strings.ToLower(k), "fluxcd.controlplane.io/") {
 				c.problem(at+jsontext.Pointer(k), "keys of fluxcd.controlplane.io are instructions to Flux Operator and are set by the templates")
 			}

@@ -103,7 +103,7 @@ func checkTemplate(c *checker, t *resourceType) {
 		if made.Problem() != "" {
 			about := fmt.Sprintf("with the spec %.300s", text)
 			if sample.Without != "" {
-				about = fmt.Sprintf("with a spec that has everything but optional properties %q", sample.Without)
+				about = fmt.Sprintf("with a spec that sets everything but the optional properties %q", sample.Without)
 			}
 			c.checkRenders("/template", t, made, about)
 			return
@@ -125,24 +125,24 @@ func (c *checker) checkRenders(at string, t *resourceType, made rendering.Result
 		c.warn("the template of resource type %q fails with placeholders for the settings and the environment of a cluster: %s: %s", t.ID, about, made.Problem())
 		return
 	}
-	c.problem(at, "%s: %s%s", about, made.Problem(), adviseAbsent(t, made.Err))
+	c.problem(at, "%s: %s%s", about, made.Problem(), optionalAdvice(t, made.Err))
 }
 
 var (
-	// actions matches what a template executes; readField a field of a value other than the whole input there.
-	actions   = regexp.MustCompile(`(?s)<<.*?>>`)
-	readField = regexp.MustCompile(`(inputs)?\.([A-Za-z_][A-Za-z0-9_]*)`)
+	// templateAction matches an action of a template, and readField a field that it reads.
+	templateAction = regexp.MustCompile(`(?s)<<.*?>>`)
+	readField      = regexp.MustCompile(`(inputs)?\.([A-Za-z_][A-Za-z0-9_]*)`)
 	// absentField matches the error of a template that reads a field that its input lacks.
 	absentField = regexp.MustCompile(`map has no entry for key "([^"]*)"`)
 	// readPath matches a field of the input, or of a value in it.
 	readPath = regexp.MustCompile(`\binputs(?:\.[A-Za-z_][A-Za-z0-9_]*)+`)
 )
 
-// fieldsRead returns the names of the fields that a template reads and that fail it if they are absent, without those of the
-// input itself, which always has them.
+// fieldsRead returns the names of the fields of nested objects that a template reads: it fails if one of them is absent. Fields of the
+// input itself always exist.
 func fieldsRead(template string) []string {
 	read := map[string]bool{}
-	for _, action := range actions.FindAllString(template, -1) {
+	for _, action := range templateAction.FindAllString(template, -1) {
 		for _, field := range readField.FindAllStringSubmatch(action, -1) {
 			if field[1] == "" {
 				read[field[2]] = true
@@ -152,8 +152,8 @@ func fieldsRead(template string) []string {
 	return sortedKeys(read)
 }
 
-// adviseAbsent returns how to read an optional property that a template failed on; empty: it failed on something else.
-func adviseAbsent(t *resourceType, err error) string {
+// optionalAdvice returns how to read an optional property whose absence made a template fail; empty if it failed for another reason.
+func optionalAdvice(t *resourceType, err error) string {
 	if err == nil || t.schema == nil {
 		return ""
 	}

@@ -90,8 +90,8 @@ func checkResourceType(c *checker, t *resourceType) {
 	if t.schema != nil {
 		c.spec("/schema", t.schema.Costly())
 		c.spec("/overridable", t.schema.CheckOverridable(t.Overridable))
-		if n := t.schema.Rules(); n > 0 {
-			c.warn("rules in CEL are not evaluated here, but on a cluster, which refuses what breaks them: the schema of resource type %q has x-kubernetes-validations (%d)", t.ID, n)
+		if n := t.schema.CELRules(); n > 0 {
+			c.warn("the rules in CEL of resource type %q (x-kubernetes-validations: %d) are not evaluated here: the clusters refuse objects that violate them", t.ID, n)
 		}
 	}
 	checkTemplate(c, t)

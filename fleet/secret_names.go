@@ -6,10 +6,11 @@ import (
 	"strings"
 )
 
-var joiners = strings.NewReplacer("_", "", "-", "")
+// separators are removed from names before they are compared.
+var separators = strings.NewReplacer("_", "", "-", "")
 
-// secretLike reports whether a value is probably a secret. It guesses from the last name of a value path, and from the names within the value. Booleans, numbers, null and an empty
-// text are no secrets.
+// secretLike reports whether a value is probably a secret: by the last name of its path, and by the names within the value. Booleans,
+// numbers, null and the empty string are not secrets.
 func secretLike(path string, raw json.RawMessage) bool {
 	value := string(raw)
 	structured := strings.HasPrefix(value, "{") || strings.HasPrefix(value, "[")
@@ -23,7 +24,7 @@ func secretLike(path string, raw json.RawMessage) bool {
 	return structured && json.Unmarshal(raw, &content) == nil && secretWithin(content)
 }
 
-// secretWithin reports whether a structure has a text under the name of a secret.
+// secretWithin reports whether a list or an object has a string under the name of a secret.
 func secretWithin(content any) bool {
 	switch content := content.(type) {
 	case []any:
@@ -39,10 +40,10 @@ func secretWithin(content any) bool {
 	return false
 }
 
-// secretName reports whether a name of a value is one that secrets have. Package redact masks more names: a value that is masked for
-// no reason harms nobody, but one that is refused does.
+// secretName reports whether a name is one that secrets have. Package redact masks more names, because a value masked by mistake does
+// little harm, while one refused by mistake blocks a change.
 func secretName(name string) bool {
-	name = strings.ToLower(joiners.Replace(name))
+	name = strings.ToLower(separators.Replace(name))
 	if strings.HasPrefix(name, "existing") {
 		return false
 	}

@@ -85,8 +85,8 @@ func (s *State) makerOf(o rendering.Object) (docKey, bool) {
 	return docKey{}, false
 }
 
-// renderedFor returns the id of the definition of a compiled-in kind that may render an object, in any version that clusters have of it;
-// empty: there is none.
+// renderedFor returns the id of the definition of a compiled-in kind that may render an object, in any version that is on a cluster;
+// empty if there is none.
 func (s *State) renderedFor(a *descriptor, o rendering.Object) string {
 	switch {
 	case a.idOf != nil:

@@ -65,7 +65,7 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	v := &txValidation{base: tx.base, next: next, layerChanges: next.layerChanges(tx.base, edits), servedChanges: next.servedChanges(tx.base, edits), problems: duplicates, work: tx.work, recalled: tx.recalled, valid: validPatches{patches: map[*Document][]api.PatchValues{}}}
 	res := Result{Commit: c, State: next, base: tx.base, layerChanges: v.servedChanges, filters: tx.filters, objects: newObjectChanges(tx.base, next, tx.work), work: tx.work}
 	if err := v.checkFleet(tx, edits, c.At); err != nil {
-		return Result{}, tx.readableFirst(edits, &res, err)
+		return Result{}, tx.scopeErrorFirst(edits, &res, err)
 	}
 	res.Warnings, res.Stored = append(tx.sortedNotes(), v.warnings...), v.stored
 	affectedNames, err := res.affected(false)
@@ -99,7 +99,7 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	return res.recordRemovals(affectedNames, tx.guard.PlanHash != "" || res.confirmedByRollout())
 }
 
-// checkFleet returns the error of a fleet that is not valid.
+// checkFleet returns an error if the fleet is not valid after the edits.
 func (v *txValidation) checkFleet(tx *Tx, edits []edit, now time.Time) error {
 	if !tx.seed.covers(tx) {
 		if err := v.checkInUse(tx, edits); err != nil {

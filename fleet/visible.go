@@ -111,9 +111,9 @@ func (tx *Tx) checkReadable(edits []edit, res *Result) error {
 	return outOfScope(outside)
 }
 
-// readableFirst returns the refusal of checkReadable in place of another error, if there is one: errors depend on what the principal may
-// not read, such as the variables of other clusters, and it could try values until the error is another one.
-func (tx *Tx) readableFirst(edits []edit, res *Result, err error) error {
+// scopeErrorFirst returns an error of the principal's scope in place of another error of the same change. Other errors depend on documents
+// that the principal may not read, such as the variables of other clusters: it could find their values by trying.
+func (tx *Tx) scopeErrorFirst(edits []edit, res *Result, err error) error {
 	if tx.ReadsEverything() || tx.base.detached || tx.work.stopped() != nil {
 		return err
 	}

@@ -353,7 +353,7 @@ type AssignmentSettings struct {
 	// Example: true
 	Enabled *bool `json:"enabled,omitempty"`
 
-	// Flux Settings of the HelmRelease or the Kustomization by their names in its spec, of those in docs/flux-settings.md. The given ones are set, the others stay; null removes one, or all.
+	// Flux Settings for the spec of the HelmRelease or Kustomization, under Flux's names; docs/flux-settings.md lists them. The given settings change, the others stay; null removes a setting, or all.
 	//
 	// Example: {"timeout":"10m","upgrade":{"remediation":{"retries":3}}}
 	Flux nullable.Nullable[map[string]any] `json:"flux,omitempty"`
@@ -1122,7 +1122,7 @@ type ComponentAssignment struct {
 	// Example: 6.9.0
 	ComponentVersion string `json:"component_version,omitempty"`
 
-	// Flux Settings of the HelmRelease or the Kustomization by their names in its spec, of those in docs/flux-settings.md. The highest document that sets one determines it; lists and labels are replaced as a whole.
+	// Flux Settings for the spec of the HelmRelease or Kustomization, under Flux's names; docs/flux-settings.md lists them. The highest document that has a setting determines it; lists and labels are replaced as a whole.
 	//
 	// Example: {"timeout":"10m","upgrade":{"remediation":{"retries":3}}}
 	Flux map[string]any `json:"flux,omitempty"`
@@ -1166,7 +1166,7 @@ type ComponentAssignmentInput struct {
 	// Example: 6.9.0
 	ComponentVersion nullable.Nullable[string] `json:"component_version,omitempty"`
 
-	// Flux Settings of the HelmRelease or the Kustomization by their names in its spec, of those in docs/flux-settings.md. They are replaced as a whole.
+	// Flux Settings for the spec of the HelmRelease or Kustomization, under Flux's names; docs/flux-settings.md lists them. The given object replaces all settings.
 	//
 	// Example: {"timeout":"10m","upgrade":{"remediation":{"retries":3}}}
 	Flux nullable.Nullable[map[string]any] `json:"flux,omitempty"`
@@ -2000,7 +2000,7 @@ type FluxPlatformComponent struct {
 	// Example:
 	SecretRef string `json:"secret_ref"`
 
-	// Flux Settings of the HelmRelease or the Kustomization by their names in its spec; absent: none.
+	// Flux Settings for the spec of the HelmRelease or Kustomization, under Flux's names; absent: none.
 	//
 	// Example: {"timeout":"10m","upgrade":{"remediation":{"retries":3}}}
 	Flux map[string]any `json:"flux,omitempty"`
@@ -2053,7 +2053,7 @@ type FluxRoleBinding struct {
 	// Example: web
 	Namespace string `json:"namespace,omitempty"`
 
-	// NamespaceRole Name of the ClusterRole, in the namespace only. A field of its own, so that a template that knows no namespace fails and changes nothing, rather than grant the role in the whole cluster.
+	// NamespaceRole Name of the ClusterRole that a RoleBinding refers to; `role` is then absent. An earlier template, which ignores `namespace`, therefore fails instead of granting the role in the whole cluster.
 	//
 	// Example: view
 	NamespaceRole string `json:"namespace_role,omitempty"`
@@ -2819,7 +2819,7 @@ type LayerComponent struct {
 	// Example: 6.9.0
 	ComponentVersion string `json:"component_version,omitempty"`
 
-	// Flux Settings of the HelmRelease or the Kustomization by their names in its spec, of those in docs/flux-settings.md. The highest document that sets one determines it; lists and labels are replaced as a whole.
+	// Flux Settings for the spec of the HelmRelease or Kustomization, under Flux's names; docs/flux-settings.md lists them. The highest document that has a setting determines it; lists and labels are replaced as a whole.
 	//
 	// Example: {"timeout":"10m","upgrade":{"remediation":{"retries":3}}}
 	Flux map[string]any `json:"flux,omitempty"`
@@ -2863,7 +2863,7 @@ type LayerComponentInput struct {
 	// Example: 6.9.0
 	ComponentVersion nullable.Nullable[string] `json:"component_version,omitempty"`
 
-	// Flux Settings of the HelmRelease or the Kustomization by their names in its spec, of those in docs/flux-settings.md. They are replaced as a whole.
+	// Flux Settings for the spec of the HelmRelease or Kustomization, under Flux's names; docs/flux-settings.md lists them. The given object replaces all settings.
 	//
 	// Example: {"timeout":"10m","upgrade":{"remediation":{"retries":3}}}
 	Flux nullable.Nullable[map[string]any] `json:"flux,omitempty"`
@@ -2977,7 +2977,7 @@ type LayerOverride struct {
 	// Example: 6.9.0
 	ComponentVersion string `json:"component_version,omitempty"`
 
-	// Flux Settings of the HelmRelease or the Kustomization by their names in its spec, of those in docs/flux-settings.md. The highest document that sets one determines it; lists and labels are replaced as a whole.
+	// Flux Settings for the spec of the HelmRelease or Kustomization, under Flux's names; docs/flux-settings.md lists them. The highest document that has a setting determines it; lists and labels are replaced as a whole.
 	//
 	// Example: {"timeout":"10m","upgrade":{"remediation":{"retries":3}}}
 	Flux map[string]any `json:"flux,omitempty"`
@@ -3011,7 +3011,7 @@ type LayerOverrideInput struct {
 	// Example: 6.9.0
 	ComponentVersion nullable.Nullable[string] `json:"component_version,omitempty"`
 
-	// Flux Settings of the HelmRelease or the Kustomization by their names in its spec, of those in docs/flux-settings.md. They are replaced as a whole.
+	// Flux Settings for the spec of the HelmRelease or Kustomization, under Flux's names; docs/flux-settings.md lists them. The given object replaces all settings.
 	//
 	// Example: {"timeout":"10m","upgrade":{"remediation":{"retries":3}}}
 	Flux nullable.Nullable[map[string]any] `json:"flux,omitempty"`
@@ -3125,7 +3125,7 @@ type LayerSettings struct {
 	// Example: true
 	Enabled nullable.Nullable[bool] `json:"enabled,omitempty"`
 
-	// Flux Settings of the HelmRelease or the Kustomization by their names in its spec, of those in docs/flux-settings.md. The given ones are set, the others stay; null removes one, or all.
+	// Flux Settings for the spec of the HelmRelease or Kustomization, under Flux's names; docs/flux-settings.md lists them. The given settings change, the others stay; null removes a setting, or all.
 	//
 	// Example: {"timeout":"10m","upgrade":{"remediation":{"retries":3}}}
 	Flux nullable.Nullable[map[string]any] `json:"flux,omitempty"`
@@ -3661,7 +3661,7 @@ type Operation struct {
 	// Example: false
 	Retain bool `json:"retain,omitempty"`
 
-	// Flux Settings of the HelmRelease or the Kustomization by their names in its spec, of those in docs/flux-settings.md. assign_component and set_component. The given ones are set, the others stay; null removes one, or all.
+	// Flux Settings for the spec of the HelmRelease or Kustomization, under Flux's names; docs/flux-settings.md lists them. assign_component and set_component. The given ones are set, the others stay; null removes one, or all.
 	//
 	// Example: {"timeout":"10m","upgrade":{"remediation":{"retries":3}}}
 	Flux nullable.Nullable[map[string]any] `json:"flux,omitempty"`
@@ -3999,7 +3999,7 @@ type PlatformComponent struct {
 	// Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt time.Time `json:"updated_at"`
 
-	// Flux Settings of the HelmRelease or the Kustomization by their names in its spec, of those in docs/flux-settings.md. The highest document that sets one determines it; lists and labels are replaced as a whole.
+	// Flux Settings for the spec of the HelmRelease or Kustomization, under Flux's names; docs/flux-settings.md lists them. The highest document that has a setting determines it; lists and labels are replaced as a whole.
 	//
 	// Example: {"timeout":"10m","upgrade":{"remediation":{"retries":3}}}
 	Flux map[string]any `json:"flux,omitempty"`
@@ -4099,7 +4099,7 @@ type PlatformComponentCreate struct {
 	// Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
 
-	// Flux Settings of the HelmRelease or the Kustomization by their names in its spec, of those in docs/flux-settings.md. They are replaced as a whole.
+	// Flux Settings for the spec of the HelmRelease or Kustomization, under Flux's names; docs/flux-settings.md lists them. The given object replaces all settings.
 	//
 	// Example: {"timeout":"10m","upgrade":{"remediation":{"retries":3}}}
 	Flux nullable.Nullable[map[string]any] `json:"flux,omitempty"`
@@ -4197,7 +4197,7 @@ type PlatformComponentPatch struct {
 	// Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
 
-	// Flux Settings of the HelmRelease or the Kustomization by their names in its spec, of those in docs/flux-settings.md. The given ones are set, the others stay; null removes one, or all.
+	// Flux Settings for the spec of the HelmRelease or Kustomization, under Flux's names; docs/flux-settings.md lists them. The given settings change, the others stay; null removes a setting, or all.
 	//
 	// Example: {"timeout":"10m","upgrade":{"remediation":{"retries":3}}}
 	Flux nullable.Nullable[map[string]any] `json:"flux,omitempty"`
@@ -4297,7 +4297,7 @@ type PlatformComponentUpdate struct {
 	// Example: 2026-01-02T03:04:05.678901Z
 	UpdatedAt nullable.Nullable[time.Time] `json:"updated_at,omitempty"`
 
-	// Flux Settings of the HelmRelease or the Kustomization by their names in its spec, of those in docs/flux-settings.md. They are replaced as a whole.
+	// Flux Settings for the spec of the HelmRelease or Kustomization, under Flux's names; docs/flux-settings.md lists them. The given object replaces all settings.
 	//
 	// Example: {"timeout":"10m","upgrade":{"remediation":{"retries":3}}}
 	Flux nullable.Nullable[map[string]any] `json:"flux,omitempty"`
@@ -4597,7 +4597,7 @@ type ResourceType struct {
 	// Example: NetworkPolicy objects
 	Description string `json:"description"`
 
-	// Schema JSON Schema 2020-12 of a definition's spec, with the keywords of a CustomResourceDefinition's `openAPIV3Schema`, at most 1 MiB: an object with `additionalProperties: false`, each property of it required or with a default. Properties of nested objects may be absent. `$ref` only within the schema.
+	// Schema JSON Schema 2020-12 of a definition's spec, with the keywords of a CustomResourceDefinition's `openAPIV3Schema`, at most 1 MiB: an object with `additionalProperties: false`, each of its properties required or with a default. Properties of nested objects may be absent. `$ref` only within the schema.
 	//
 	// Example: {"additionalProperties":false,"properties":{"namespace":{"type":"string"}},"required":["namespace"],"type":"object"}
 	Schema json.RawMessage `json:"schema"`
@@ -4655,7 +4655,7 @@ type ResourceTypeCreate struct {
 	// Example: NetworkPolicy objects
 	Description nullable.Nullable[string] `json:"description,omitempty"`
 
-	// Schema JSON Schema 2020-12 of a definition's spec, with the keywords of a CustomResourceDefinition's `openAPIV3Schema`, at most 1 MiB: an object with `additionalProperties: false`, each property of it required or with a default. Properties of nested objects may be absent. `$ref` only within the schema.
+	// Schema JSON Schema 2020-12 of a definition's spec, with the keywords of a CustomResourceDefinition's `openAPIV3Schema`, at most 1 MiB: an object with `additionalProperties: false`, each of its properties required or with a default. Properties of nested objects may be absent. `$ref` only within the schema.
 	//
 	// Example: {"additionalProperties":false,"properties":{"namespace":{"type":"string"}},"required":["namespace"],"type":"object"}
 	Schema json.RawMessage `json:"schema"`
@@ -4716,7 +4716,7 @@ type ResourceTypeUpdate struct {
 	// Example: NetworkPolicy objects
 	Description nullable.Nullable[string] `json:"description,omitempty"`
 
-	// Schema JSON Schema 2020-12 of a definition's spec, with the keywords of a CustomResourceDefinition's `openAPIV3Schema`, at most 1 MiB: an object with `additionalProperties: false`, each property of it required or with a default. Properties of nested objects may be absent. `$ref` only within the schema.
+	// Schema JSON Schema 2020-12 of a definition's spec, with the keywords of a CustomResourceDefinition's `openAPIV3Schema`, at most 1 MiB: an object with `additionalProperties: false`, each of its properties required or with a default. Properties of nested objects may be absent. `$ref` only within the schema.
 	//
 	// Example: {"additionalProperties":false,"properties":{"namespace":{"type":"string"}},"required":["namespace"],"type":"object"}
 	Schema nullable.Nullable[json.RawMessage] `json:"schema,omitempty"`
@@ -5084,7 +5084,7 @@ type Right = string
 
 // RoleBinding A role binding definition.
 type RoleBinding struct {
-	// ID Name of the ClusterRoleBinding; of the RoleBinding, with a namespace.
+	// ID Name of the ClusterRoleBinding, or of the RoleBinding if there is a namespace.
 	//
 	// Example: dev-readers
 	ID string `json:"id"`
@@ -5097,7 +5097,7 @@ type RoleBinding struct {
 	// Subjects The subjects that have the role.
 	Subjects []Subject `json:"subjects"`
 
-	// Namespace Namespace in which the subjects have the role, by a RoleBinding; absent: in the whole cluster, by a ClusterRoleBinding. Another namespace is another object: Flux deletes the old one.
+	// Namespace Namespace in which the subjects have the role (RoleBinding); absent: the whole cluster (ClusterRoleBinding). If it changes, Flux deletes the previous object and creates another.
 	//
 	// Example: web
 	Namespace string `json:"namespace,omitempty"`
@@ -5126,7 +5126,7 @@ type RoleBinding struct {
 
 // RoleBindingCreate A role binding definition: to create. Read-only fields are ignored, so that a document can be sent back.
 type RoleBindingCreate struct {
-	// ID Name of the ClusterRoleBinding; of the RoleBinding, with a namespace.
+	// ID Name of the ClusterRoleBinding, or of the RoleBinding if there is a namespace.
 	//
 	// Example: dev-readers
 	ID string `json:"id"`
@@ -5139,7 +5139,7 @@ type RoleBindingCreate struct {
 	// Subjects The subjects that have the role.
 	Subjects []SubjectInput `json:"subjects"`
 
-	// Namespace Namespace in which the subjects have the role, by a RoleBinding; absent: in the whole cluster, by a ClusterRoleBinding. Another namespace is another object: Flux deletes the old one.
+	// Namespace Namespace in which the subjects have the role (RoleBinding); absent: the whole cluster (ClusterRoleBinding). If it changes, Flux deletes the previous object and creates another.
 	//
 	// Example: web
 	Namespace nullable.Nullable[string] `json:"namespace,omitempty"`
@@ -5172,7 +5172,7 @@ type RoleBindingCreate struct {
 
 // RoleBindingPatch A role binding definition: merge patch. Read-only fields are ignored, so that a document can be sent back.
 type RoleBindingPatch struct {
-	// ID Name of the ClusterRoleBinding; of the RoleBinding, with a namespace.
+	// ID Name of the ClusterRoleBinding, or of the RoleBinding if there is a namespace.
 	//
 	// Example: dev-readers
 	ID nullable.Nullable[string] `json:"id,omitempty"`
@@ -5185,7 +5185,7 @@ type RoleBindingPatch struct {
 	// Subjects The subjects that have the role.
 	Subjects nullable.Nullable[[]SubjectInput] `json:"subjects,omitempty"`
 
-	// Namespace Namespace in which the subjects have the role, by a RoleBinding; absent: in the whole cluster, by a ClusterRoleBinding. Another namespace is another object: Flux deletes the old one.
+	// Namespace Namespace in which the subjects have the role (RoleBinding); absent: the whole cluster (ClusterRoleBinding). If it changes, Flux deletes the previous object and creates another.
 	//
 	// Example: web
 	Namespace nullable.Nullable[string] `json:"namespace,omitempty"`
@@ -5226,7 +5226,7 @@ type RoleBindingRef struct {
 
 // RoleBindingUpdate A role binding definition: fields to replace. Read-only fields are ignored, so that a document can be sent back.
 type RoleBindingUpdate struct {
-	// ID Name of the ClusterRoleBinding; of the RoleBinding, with a namespace.
+	// ID Name of the ClusterRoleBinding, or of the RoleBinding if there is a namespace.
 	//
 	// Example: dev-readers
 	ID nullable.Nullable[string] `json:"id,omitempty"`
@@ -5239,7 +5239,7 @@ type RoleBindingUpdate struct {
 	// Subjects The subjects that have the role.
 	Subjects nullable.Nullable[[]SubjectInput] `json:"subjects,omitempty"`
 
-	// Namespace Namespace in which the subjects have the role, by a RoleBinding; absent: in the whole cluster, by a ClusterRoleBinding. Another namespace is another object: Flux deletes the old one.
+	// Namespace Namespace in which the subjects have the role (RoleBinding); absent: the whole cluster (ClusterRoleBinding). If it changes, Flux deletes the previous object and creates another.
 	//
 	// Example: web
 	Namespace nullable.Nullable[string] `json:"namespace,omitempty"`

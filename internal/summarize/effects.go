@@ -107,7 +107,7 @@ func removalOf(list string) string {
 	case listNamespaces:
 		return "Flux deletes it with everything in it, unless its deletion policy is orphan"
 	case listRoleBindings:
-		return "Flux takes the rights away"
+		return "Flux revokes the role"
 	}
 	return "Flux deletes what was made of it"
 }
@@ -117,7 +117,7 @@ func replacementOf(list string, fields []api.FieldChange) string {
 	switch list {
 	case listComponents:
 	case listRoleBindings:
-		return "Flux takes the rights away in the old namespace"
+		return "Flux revokes the role in the previous namespace"
 	default:
 		return "Flux deletes its object and creates one of another name"
 	}

@@ -36,7 +36,7 @@ func (g Group) key(values bool) string {
 }
 
 // Regroup merges groups to which the same happens. When there are many, it merges also those that differ in values only, unless full is
-// set: references such as ${cluster.dns} have another value on each cluster. The values of one member are then shown as an example.
+// set: references such as ${cluster.dns} have another value on each cluster. The line then shows the values of one member as an example.
 func Regroup(groups []Group, full bool) []Group {
 	groups = merge(groups, true)
 	if !full && len(groups) > ShownGroups {

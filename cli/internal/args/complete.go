@@ -19,8 +19,8 @@ var Shells = []string{"bash", "zsh", "fish", "powershell"}
 func Script(shell string) ([]byte, error) { return scripts.ReadFile("completion/" + shell) }
 
 // Values finds candidates for the value of a flag, or for an argument. Before that, Set is called for operands and for flags that
-// may select the server, Beside for all other flags, and Word for positional arguments. References finds those that the value of a flag
-// may have, as ${vars.domain}.
+// may select the server, Beside for all other flags, and Word for positional arguments. References finds the references, such as
+// ${vars.domain}, that the value of a flag may contain.
 type Values interface {
 	Flag(flag cli.Flag, path []*cli.Command) []string
 	References(flag cli.Flag) []string
@@ -34,7 +34,7 @@ type Values interface {
 func Complete(app *cli.App, words []string, values Values) []string {
 	before, word := words[:len(words)-1], words[len(words)-1]
 	if strings.HasPrefix(word, "'") || strings.HasPrefix(word, `"`) {
-		word = word[1:] // the shell has read no end of it, and keeps it
+		word = word[1:] // an open quote, which the shell keeps
 	}
 	at := completion{app: app, values: values, rest: before, commands: app.Commands, flags: app.Flags}
 	for len(at.rest) > 0 {

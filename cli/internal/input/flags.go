@@ -57,8 +57,8 @@ func Variables(flag string, texts []string) (map[string]any, error) {
 	return vars, nil
 }
 
-// FluxSettings returns texts PATH=VALUE and PATH- of a flag as nested objects, the latter as null. Values are typed as those of variables, and
-// lists and objects are JSON. A dot in a key is \..
+// FluxSettings parses PATH=VALUE and PATH- of a flag into nested objects; PATH- becomes null. Values are typed as those of variables;
+// lists and objects are JSON. A dot in a key is written \..
 func FluxSettings(flag string, texts []string) (map[string]any, error) {
 	given, err := Variables(flag, texts)
 	if err != nil {

@@ -96,8 +96,8 @@ func jsonValue(text string) (any, error) {
 	return stringsLiteral(v), nil
 }
 
-// stringsLiteral keeps a JSON or YAML string at the top level a string, but one with references as it is: its result is typed, unless
-// the text is quoted. Those inside lists and objects are never typed.
+// stringsLiteral quotes a JSON or YAML string at the top level, so that it stays a string. It leaves a string with references as it is:
+// the server types the result, unless the string has quotes inside. Strings inside lists and objects are never typed.
 func stringsLiteral(v any) any {
 	if text, ok := v.(string); ok && !variables.In(text) {
 		return literal(text)

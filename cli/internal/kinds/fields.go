@@ -82,9 +82,9 @@ func variablesField(usage string) Field {
 	return f
 }
 
-// fluxField holds settings of Flux. The given ones are changes: the others stay.
+// fluxField holds Flux settings. It changes the given settings and keeps the others.
 func fluxField(flag, usage string) Field {
-	f := listField(flag, "flux", usage+", `PATH=VALUE` as in its spec, such as upgrade.remediation.retries=3, or PATH- to remove it; repeat for more; the others stay; empty: none")
+	f := listField(flag, "flux", usage+", `PATH=VALUE` as in its spec, such as upgrade.remediation.retries=3, or PATH- to remove it; repeat for more; other settings stay; empty removes all")
 	f.read = func(c *cli.Context, flag string) (any, error) {
 		texts := stringValues(c, flag)
 		if len(texts) == 0 {
@@ -97,7 +97,7 @@ func fluxField(flag, usage string) Field {
 	return f
 }
 
-// changes is the value of a field of which only the given keys change, those of objects in it too; null removes one.
+// changes is the value of a field in which only the given keys change, also within nested objects; null removes a key.
 type changes map[string]any
 
 // stringValues returns the values of a repeatable flag. One empty value means none: it clears the list.

@@ -23,7 +23,7 @@ var RoleBindings = Kind{
 		subjectField("user", "subject: a `USER`; repeat for more; replaces all subjects"),
 		subjectField("group", "subject: a `GROUP`; repeat for more"),
 		subjectField("serviceaccount", "subject: a service account, `NAMESPACE:NAME`; repeat for more"),
-		textField("namespace", "namespace", "`NAMESPACE` in which they have the role, by a RoleBinding; empty: in the whole cluster, by a ClusterRoleBinding"),
+		textField("namespace", "namespace", "`NAMESPACE` in which the subjects have the role (RoleBinding); empty: the whole cluster (ClusterRoleBinding)"),
 		parsedField("label", "labels", "label `KEY=VALUE` of the binding; repeat for more; replaces all labels", input.Pairs),
 		parsedField("annotation", "annotations", "annotation `KEY=VALUE` of the binding; repeat for more; replaces all annotations", input.Pairs),
 	},

@@ -13,7 +13,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/input"
 )
 
-// crd is the part of a CustomResourceDefinition that a resource type is made of.
+// crd has the fields of a CustomResourceDefinition that a resource type is built from.
 type crd struct {
 	Kind string `json:"kind"`
 	Spec struct {
@@ -40,8 +40,8 @@ type crdVersion struct {
 }
 
 // FromCRD returns the fields of a resource type whose definitions are objects of a CustomResourceDefinition: schema, template and
-// description. Of several CustomResourceDefinitions in a file it takes the one whose plural is the id. keep: its objects stay when
-// an input is removed.
+// description. If the file has several CustomResourceDefinitions, it uses the one whose plural is the id. keep: Flux keeps
+// the objects when an input is removed.
 func FromCRD(data []byte, file, id string, keep bool) (map[string]any, error) {
 	of, err := selectCRD(data, file, id)
 	if err != nil {
@@ -56,7 +56,7 @@ func FromCRD(data []byte, file, id string, keep bool) (map[string]any, error) {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	root, _ := schema.(map[string]any)
-	fields := fieldsOf(root)
+	fields := definitionFields(root)
 	if len(fields) == 0 {
 		return nil, args.Errorf("%s: the schema of version %s of %s has no fields besides metadata and status", file, version.Name, of.Spec.Names.Kind)
 	}
@@ -68,9 +68,9 @@ func FromCRD(data []byte, file, id string, keep bool) (map[string]any, error) {
 	all, _ := root["properties"].(map[string]any)
 	for _, name := range fields {
 		if properties[name] != nil {
-			return nil, args.Errorf("%s: objects of %s have a field %q, which inputs have for the namespace", file, of.Spec.Names.Kind, name)
+			return nil, args.Errorf("%s: the field %q of %s conflicts with the namespace in inputs: write the resource type by hand and use --file", file, name, of.Spec.Names.Kind)
 		}
-		properties[name] = closed(all[name])
+		properties[name] = closeSchema(all[name])
 		if property, _ := all[name].(map[string]any); property["default"] == nil {
 			required = append(required, name)
 		}
@@ -114,7 +114,7 @@ func selectCRD(data []byte, file, id string) (crd, error) {
 		return crd{}, args.Errorf("%s holds no CustomResourceDefinition", file)
 	case len(same) != 1:
 		slices.Sort(names)
-		return crd{}, args.Errorf("%s holds %d CustomResourceDefinitions, and NAME is the plural of %d: name the type after one of %s, or cut the file",
+		return crd{}, args.Errorf("%s holds %d CustomResourceDefinitions, and NAME is the plural of %d: name the type after one of %s, or split the file",
 			file, len(found), len(same), strings.Join(slices.Compact(names), ", "))
 	}
 	return same[0], nil
@@ -139,8 +139,9 @@ func (d crd) version(file string) (crdVersion, error) {
 
 func (d crd) namespaced() bool { return d.Spec.Scope == "Namespaced" }
 
-// fieldsOf returns the fields of an object that a definition sets: spec and the required ones, or all if there is no spec.
-func fieldsOf(root map[string]any) []string {
+// definitionFields returns the top-level fields of an object that a definition sets: spec and the required ones, or all if there is no
+// spec.
+func definitionFields(root map[string]any) []string {
 	properties, _ := root["properties"].(map[string]any)
 	required, _ := root["required"].([]any)
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(properties)), func(name string) bool {
@@ -154,8 +155,8 @@ func fieldsOf(root map[string]any) []string {
 	})
 }
 
-// closed returns a schema that refuses the fields which the Kubernetes API refuses too: those that are not in it.
-func closed(schema any) any {
+// closeSchema returns a copy of a schema that refuses unknown fields where the Kubernetes API does not keep them.
+func closeSchema(schema any) any {
 	text, ok := schema.(map[string]any)
 	if !ok {
 		return schema
@@ -165,18 +166,18 @@ func closed(schema any) any {
 	if properties != nil {
 		all := make(map[string]any, len(properties))
 		for name, property := range properties {
-			all[name] = closed(property)
+			all[name] = closeSchema(property)
 		}
 		out["properties"] = all
 	}
 	for _, keyword := range []string{"items", "additionalProperties"} {
 		if part, ok := text[keyword]; ok {
-			out[keyword] = closed(part)
+			out[keyword] = closeSchema(part)
 		}
 	}
 	for _, keyword := range []string{"minimum", "maximum"} {
 		if n, ok := text[keyword].(json.Number); ok && math.Abs(number(n)) > maxInteger {
-			delete(out, keyword) // no value reaches it: the server refuses larger integers
+			delete(out, keyword) // has no effect: the server refuses integers above 2^53
 		}
 	}
 	open, _ := text["x-kubernetes-preserve-unknown-fields"].(bool)
@@ -198,7 +199,7 @@ func number(n json.Number) float64 {
 	return value
 }
 
-// template returns the template that makes an object of an input, and its receipt.
+// template returns a template that renders an object and its receipt from an input.
 func (d crd) template(id string, version crdVersion, fields []string, keep bool) string {
 	var b strings.Builder
 	line := func(format string, values ...any) { fmt.Fprintf(&b, format+"\n", values...) }
@@ -232,7 +233,7 @@ func (d crd) template(id string, version crdVersion, fields []string, keep bool)
 // readColumn matches the JSONPath of a column that shows a condition.
 var readColumn = regexp.MustCompile(`status\.conditions\[\?\(@\.type\s*==\s*['"](\w+)['"]\)\]\.status`)
 
-// condition returns the condition that is true once an object is applied, if the columns of kubectl show one; empty: none is known.
+// condition returns the condition to wait for, of those that the columns for kubectl show; empty if they show none.
 func (v crdVersion) condition() string {
 	shown := map[string]bool{}
 	for _, column := range v.Columns {

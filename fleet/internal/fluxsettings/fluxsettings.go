@@ -1,6 +1,6 @@
-// Package fluxsettings has the settings of Flux's HelmRelease and Kustomization that a component may have in its field flux: the table of
-// the accepted and the refused ones, the check of a document's settings, their merge, and the part of them that identifies what Flux has
-// installed. It knows no documents.
+// Package fluxsettings defines the field flux of a component: settings for the spec of its HelmRelease or Kustomization. It has the table
+// of the accepted and the refused settings, checks them, merges them, and finds those whose change makes Flux uninstall the release or
+// delete objects.
 package fluxsettings
 
 import (
@@ -21,14 +21,14 @@ const (
 // Setting is a row of the table.
 type Setting struct {
 	Path string // in the spec of the object, joined by dots
-	// Types are the types of components that it is for.
+	// Types are the types of components that the row applies to.
 	Types []string
 	Value Type
-	// Identity: a change counts as a removal, because Flux uninstalls or deletes what it has installed. Default is the value of the
-	// template, which is the same as none.
+	// Identity: a change counts as a removal, because Flux uninstalls the release or deletes objects. Default is the value that the
+	// template sets if the setting is absent.
 	Identity bool
 	Default  any
-	// Refused is the reason why the setting is never accepted; such a row has no Value, and is about all paths below it too.
+	// Refused is the reason why the setting is refused. Such a row has no Value and applies to all paths below it too.
 	Refused string
 }
 
@@ -43,7 +43,7 @@ var (
 	annotations = mapOf("annotations", text(4096))
 )
 
-// Table has all settings. What it does not have is refused as unknown.
+// Table has all settings. Any other is refused as unknown.
 var Table = slices.Concat([]Setting{
 	{Path: "interval", Types: both, Value: duration},
 	{Path: "timeout", Types: both, Value: duration},
@@ -60,7 +60,7 @@ var Table = slices.Concat([]Setting{
 		{Path: "remediation.ignoreTestFailures", Value: boolean},
 		{Path: "strategy", Value: object(map[string]Type{"name": oneOf("RemediateOnFailure", "RetryOnFailure"), "retryInterval": duration}, "name").and(func(at string, strategy map[string]any) []jsontext.Problem {
 			if strategy["retryInterval"] != nil && strategy["name"] != "RetryOnFailure" {
-				return problem(at+"/retryInterval", "is possible only with name RetryOnFailure")
+				return problem(at+"/retryInterval", "requires name RetryOnFailure")
 			}
 			return nil
 		})},
@@ -112,32 +112,32 @@ var Table = slices.Concat([]Setting{
 		{Path: "prune", Types: kustomize, Value: boolean, Identity: true, Default: true},
 		{Path: "components", Types: kustomize, Value: listOf(text(1024)), Identity: true},
 
-		{Path: "path", Types: both, Refused: "component_path of the component, layer or cluster sets it"},
-		{Path: "images", Types: both, Refused: "images of the component, layer or cluster sets it"},
-		{Path: "chart", Types: both, Refused: "the fields of the component set it"},
-		{Path: "chartRef", Types: both, Refused: "the fields of the component set it"},
-		{Path: "sourceRef", Types: both, Refused: "the fields of the component set it"},
-		{Path: "releaseName", Types: both, Refused: "release_name of the component sets it"},
-		{Path: "targetNamespace", Types: helm, Refused: "target_namespace of the component sets it"},
+		{Path: "path", Types: both, Refused: "the field component_path sets it"},
+		{Path: "images", Types: both, Refused: "the field images sets it"},
+		{Path: "chart", Types: both, Refused: "the fields oci_url, component_path and component_version set it"},
+		{Path: "chartRef", Types: both, Refused: "the fields oci_url, component_path and component_version set it"},
+		{Path: "sourceRef", Types: both, Refused: "the fields oci_url and oci_tag set it"},
+		{Path: "releaseName", Types: both, Refused: "the field release_name sets it"},
+		{Path: "targetNamespace", Types: helm, Refused: "the field target_namespace sets it"},
 		{Path: "values", Types: both, Refused: "patches set them"},
-		{Path: "valuesFrom", Types: both, Refused: "values_from sets it"},
+		{Path: "valuesFrom", Types: both, Refused: "the field values_from sets it"},
 		{Path: "postBuild", Types: both, Refused: "patches set its variables"},
-		{Path: "dependsOn", Types: both, Refused: "depends_on of the component sets it"},
+		{Path: "dependsOn", Types: both, Refused: "the field depends_on sets it"},
 		{Path: "install.createNamespace", Types: both, Refused: "the namespace of a release is always created"},
-		{Path: "install.replace", Types: both, Refused: "it would install over the history of a release"},
+		{Path: "install.replace", Types: both, Refused: "it would replace a release that exists in the history"},
 		{Path: "install.skipCRDs", Types: both, Refused: "deprecated in Flux: install.crds replaces it"},
-		{Path: "upgrade.preserveValues", Types: both, Refused: "values would remain that no document has"},
-		{Path: "uninstall", Types: both, Refused: "how a component is removed is not a setting of the component"},
-		{Path: "deletionPolicy", Types: both, Refused: "how a component is removed is not a setting of the component"},
-		{Path: "suspend", Types: both, Refused: "a suspended component would not get what the fleet says: pin the cluster, or freeze the changes"},
-		{Path: "kubeConfig", Types: both, Refused: "it reaches beyond the cluster"},
-		{Path: "serviceAccountName", Types: both, Refused: "it determines the rights of the component on the cluster"},
+		{Path: "upgrade.preserveValues", Types: both, Refused: "values that were removed from all documents would stay in the release"},
+		{Path: "uninstall", Types: both, Refused: "the removal of a component cannot be configured"},
+		{Path: "deletionPolicy", Types: both, Refused: "the removal of a component cannot be configured"},
+		{Path: "suspend", Types: both, Refused: "Flux would not apply later changes: pin the cluster, or create a freeze"},
+		{Path: "kubeConfig", Types: both, Refused: "it would install the component on another cluster"},
+		{Path: "serviceAccountName", Types: both, Refused: "it determines the permissions of the component on the cluster"},
 		{Path: "postRenderers", Types: both, Refused: "patches of objects are not supported"},
 		{Path: "patches", Types: both, Refused: "patches of objects are not supported"},
 	},
 )
 
-// actions returns the settings of actions of helm-controller.
+// actions returns settings below the names of actions of helm-controller.
 func actions(names []string, settings []Setting) (out []Setting) {
 	for _, name := range names {
 		for _, s := range settings {
@@ -148,8 +148,7 @@ func actions(names []string, settings []Setting) (out []Setting) {
 	return out
 }
 
-// accepted are the settings with a value by their paths. Those that are for one type of component only, and refused for the other, are
-// among them.
+// accepted are the accepted settings by path. Some are accepted for one type of component and refused for the other.
 var accepted = func() map[string]*Setting {
 	out := map[string]*Setting{}
 	for i := range Table {
@@ -160,7 +159,7 @@ var accepted = func() map[string]*Setting {
 	return out
 }()
 
-// Page is the page of the documentation that has the table.
+// Page is the documentation page with the table.
 const Page = "docs/flux-settings.md"
 
 // Check returns the problems of the settings of a component of some type.
@@ -173,18 +172,18 @@ func check(at, parent, kind string, settings map[string]any) (out []jsontext.Pro
 		here, path := at+jsontext.Pointer(key), strings.TrimPrefix(parent+"."+key, ".")
 		below, isObject := settings[key].(map[string]any)
 		s := accepted[path]
-		switch refused := refusal(kind, path); {
+		switch refused := refusalReason(kind, path); {
 		case refused != "":
-			out = append(out, problem(here, "the setting %s is never accepted: %s (%s)", path, refused, Page)...)
+			out = append(out, problem(here, "the setting %s is refused: %s (%s)", path, refused, Page)...)
 		case s != nil && !slices.Contains(s.Types, kind):
-			out = append(out, problem(here, "the setting %s is for components of type %s, and this one is of type %s (%s)", path, s.Types[0], kind, Page)...)
+			out = append(out, problem(here, "the setting %s applies to components of type %s; this one has type %s (%s)", path, s.Types[0], kind, Page)...)
 		case s != nil:
 			for _, p := range s.Value.check(here, settings[key]) {
-				p.Detail += fmt.Sprintf("; %s is %s (%s)", path, s.Value.Name, Page)
+				p.Detail += fmt.Sprintf("; %s takes %s (%s)", path, s.Value.Name, Page)
 				out = append(out, p)
 			}
-		case !group(path):
-			out = append(out, problem(here, "there is no setting %s; %s lists them", path, Page)...)
+		case !isGroup(path):
+			out = append(out, problem(here, "unknown setting %s; %s lists the settings", path, Page)...)
 		case !isObject:
 			out = append(out, problem(here, "must be an object; %s lists its settings", Page)...)
 		default:
@@ -194,8 +193,8 @@ func check(at, parent, kind string, settings map[string]any) (out []jsontext.Pro
 	return out
 }
 
-// refusal returns why a path is never accepted, or the empty string.
-func refusal(kind, path string) string {
+// refusalReason returns why a setting is refused, or the empty string.
+func refusalReason(kind, path string) string {
 	for _, s := range Table {
 		if s.Refused != "" && s.Path == path && slices.Contains(s.Types, kind) {
 			return s.Refused
@@ -204,12 +203,12 @@ func refusal(kind, path string) string {
 	return ""
 }
 
-// group reports whether some setting is below a path.
-func group(path string) bool {
+// isGroup reports whether a setting is below a path.
+func isGroup(path string) bool {
 	return slices.ContainsFunc(Table, func(s Setting) bool { return strings.HasPrefix(s.Path, path+".") })
 }
 
-// Merge merges settings over those of lower documents, setting by setting. It changes neither.
+// Merge merges settings over those of lower documents, setting by setting. It does not change its arguments.
 func Merge(below, above map[string]any) map[string]any { return merge("", below, above) }
 
 func merge(parent string, below, above map[string]any) map[string]any {
@@ -232,7 +231,8 @@ func merge(parent string, below, above map[string]any) map[string]any {
 	return out
 }
 
-// Prune removes nulls and empty objects from settings, which mean the same as none. It changes the object and returns it; nil if nothing is left.
+// Prune removes nulls and empty objects, which mean the same as an absent setting. It changes the object in place and returns it, or nil
+// if it is empty.
 func Prune(settings map[string]any) map[string]any {
 	for key, value := range settings {
 		below, isObject := value.(map[string]any)
@@ -246,14 +246,14 @@ func Prune(settings map[string]any) map[string]any {
 	return settings
 }
 
-// Identity returns the settings that identify what Flux has installed as JSON, except those with the value of the template and
-// targetNamespace, which [TargetNamespace] returns; empty if there are none.
+// Identity returns, as JSON, the settings with [Setting.Identity] that differ from their defaults. It omits targetNamespace, which
+// [TargetNamespace] returns. The result is empty if there are none.
 func Identity(settings map[string]any) string {
 	if len(settings) == 0 {
 		return ""
 	}
 	identity := map[string]any{}
-	for path, s := range accepted { // none is in a group
+	for path, s := range accepted { // no path of these has a dot
 		value, set := settings[path]
 		list, isList := value.([]any)
 		if !s.Identity || !set || path == "targetNamespace" || isList && len(list) == 0 || !isList && value == s.Default {
@@ -266,12 +266,12 @@ func Identity(settings map[string]any) string {
 	}
 	text, err := jsontext.Canonical(identity)
 	if err != nil {
-		return err.Error() // of parsed JSON it cannot fail
+		return err.Error() // encoding parsed JSON cannot fail
 	}
 	return string(text)
 }
 
-// StorageNamespace returns the namespace in which helm-controller has the history of the release.
+// StorageNamespace returns the namespace in which helm-controller stores the history of the release.
 func StorageNamespace(settings map[string]any) string {
 	if name, ok := settings["storageNamespace"].(string); ok {
 		return name
@@ -279,7 +279,7 @@ func StorageNamespace(settings map[string]any) string {
 	return accepted["storageNamespace"].Default.(string)
 }
 
-// TargetNamespace returns the namespace that the settings of a Kustomization set for its objects; empty: none.
+// TargetNamespace returns the targetNamespace of a Kustomization; empty if it is not set.
 func TargetNamespace(settings map[string]any) string {
 	name, _ := settings["targetNamespace"].(string)
 	return name

@@ -14,20 +14,20 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
-// Type is the type of a value, as Flux's custom resource definitions have it.
+// Type is the type of a value, as in Flux's CustomResourceDefinitions.
 type Type struct {
 	Name  string // for messages and the documentation
 	check func(at string, value any) []jsontext.Problem
 }
 
-// maxItems is the number of entries of a list or an object.
+// maxItems is the maximum number of entries of a list or an object.
 const maxItems = 64
 
 func problem(at, format string, values ...any) []jsontext.Problem {
 	return []jsontext.Problem{{Pointer: at, Detail: fmt.Sprintf(format, values...)}}
 }
 
-// typed returns a type whose values have the Go type T, with further conditions; check returns the detail of a problem.
+// typed returns a type whose values have the Go type T and pass check, which returns the detail of a problem or the empty string.
 func typed[T any](name string, check func(value T) string) Type {
 	return Type{name, func(at string, value any) []jsontext.Problem {
 		v, ok := value.(T)
@@ -57,16 +57,16 @@ var (
 )
 
 func integer(least, most float64) Type {
-	return typed(fmt.Sprintf("a number from %v to %v", least, most), func(n float64) string {
+	return typed(fmt.Sprintf("an integer from %v to %v", least, most), func(n float64) string {
 		if n != float64(int(n)) || n < least || n > most {
-			return fmt.Sprintf("must be a whole number from %v to %v", least, most)
+			return fmt.Sprintf("must be an integer from %v to %v", least, most)
 		}
 		return ""
 	})
 }
 
 func text(most int) Type {
-	return typed("a text", func(text string) string {
+	return typed("a string", func(text string) string {
 		switch {
 		case text == "" || len(text) > most:
 			return fmt.Sprintf("must have 1 to %d bytes", most)
@@ -90,7 +90,7 @@ func listOf(item Type) Type {
 	return Type{"a list", func(at string, value any) (out []jsontext.Problem) {
 		list, ok := value.([]any)
 		if !ok || len(list) > maxItems {
-			return problem(at, "must be a list of at most %d entries", maxItems)
+			return problem(at, "must be a list with at most %d entries", maxItems)
 		}
 		for i, v := range list {
 			out = append(out, item.check(at+jsontext.Pointer(i), v)...)
@@ -99,7 +99,7 @@ func listOf(item Type) Type {
 	}}
 }
 
-// object is an object with these fields.
+// object returns the type of an object with these fields.
 func object(fields map[string]Type, required ...string) Type {
 	return Type{"an object", func(at string, value any) (out []jsontext.Problem) {
 		obj, ok := value.(map[string]any)
@@ -115,14 +115,14 @@ func object(fields map[string]Type, required ...string) Type {
 			if field, known := fields[key]; known {
 				out = append(out, field.check(at+jsontext.Pointer(key), obj[key])...)
 			} else {
-				out = append(out, problem(at+jsontext.Pointer(key), "there is no such field")...)
+				out = append(out, problem(at+jsontext.Pointer(key), "unknown field")...)
 			}
 		}
 		return out
 	}}
 }
 
-// and adds a condition on the whole object.
+// and returns the type with a condition on the whole object, which is tested if its fields are valid.
 func (t Type) and(condition func(at string, obj map[string]any) []jsontext.Problem) Type {
 	return Type{t.Name, func(at string, value any) []jsontext.Problem {
 		if problems := t.check(at, value); len(problems) > 0 {
@@ -132,13 +132,13 @@ func (t Type) and(condition func(at string, obj map[string]any) []jsontext.Probl
 	}}
 }
 
-// mapOf is labels or annotations.
+// mapOf returns the type of labels or annotations.
 func mapOf(name string, value Type) Type {
 	isAnnotations := name == "annotations"
 	return Type{name, func(at string, v any) (out []jsontext.Problem) {
 		obj, ok := v.(map[string]any)
 		if !ok || len(obj) > maxItems {
-			return problem(at, "must be an object of at most %d texts", maxItems)
+			return problem(at, "must be an object with at most %d strings", maxItems)
 		}
 		for _, key := range slices.Sorted(maps.Keys(obj)) {
 			here := at + jsontext.Pointer(key)

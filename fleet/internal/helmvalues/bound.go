@@ -10,8 +10,8 @@ import (
 
 // Bound returns an upper bound, in bytes, of the size that patches add to an answer: as patches; as substitutions, where
 // numbers gain quotes; and as nested values, where each step of a path may have an object of its own, an index may stand for
-// a list of nulls, and encoding may double the length of a string. With a null, which may be in other patches, the values are repeated
-// as a string. It is computed for every cluster of a batch, so it builds no values.
+// a list of nulls, and encoding may double the length of a string. If any value is null, perhaps in other patches, values_json
+// repeats the values as a string. It is computed for every cluster of a batch, so it builds no values.
 func Bound(patches map[string]json.RawMessage) int {
 	n := 3*len(`{}`) + len(`"values_json":"{}",`)
 	for path, raw := range patches {

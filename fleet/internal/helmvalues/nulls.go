@@ -8,8 +8,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
-// A patch with the value "null", typed as by `helm --set`, is null for Helm, which removes the default of the chart. It is a string
-// because null in a change removes the patch itself.
+// A patch with the string "null" is typed as by `helm --set`: Helm receives null and removes the default of the chart. It is stored as a
+// string because null in a merge patch removes the patch itself.
 
 // NormalizeNulls converts the nulls in the patches of a document to their stored form.
 func NormalizeNulls(patches map[string]any) {
@@ -30,8 +30,8 @@ func MayHaveNull(patches map[string]json.RawMessage) bool {
 	return false
 }
 
-// WithNulls returns expanded values as JSON text if a field of an object in them is null, else "". Flux Operator stores inputs with a
-// JSON merge patch, which removes such fields; null in a list stays.
+// WithNulls returns expanded values as JSON text if a field of an object in them is null, else the empty string. Flux Operator stores
+// inputs with a JSON merge patch, which removes such fields; null in a list stays.
 func WithNulls(values map[string]any) (string, error) {
 	text, err := jsontext.Canonical(values)
 	if err != nil {

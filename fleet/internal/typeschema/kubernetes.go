@@ -11,16 +11,16 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// The keywords in the schemas of CustomResourceDefinitions that JSON Schema lacks and that change which values are valid. The
-// other ones, such as x-kubernetes-preserve-unknown-fields, need no translation: an object without additionalProperties is open.
+// Keywords in the schemas of CustomResourceDefinitions that JSON Schema lacks and that change which values are valid. The others, such as
+// x-kubernetes-preserve-unknown-fields, need no translation: an object without additionalProperties accepts any field.
 const (
 	nullable    = "nullable"
 	intOrString = "x-kubernetes-int-or-string"
 	celRules    = "x-kubernetes-validations"
 )
 
-// standard translates a schema into JSON Schema, part by part, so that each pointer leads to the same part. It returns a copy.
-func standard(schema any) any {
+// toJSONSchema returns a schema in JSON Schema. Each part keeps its place, so that pointers to it stay valid.
+func toJSONSchema(schema any) any {
 	text, ok := schema.(map[string]any)
 	if !ok {
 		return schema
@@ -28,14 +28,14 @@ func standard(schema any) any {
 	out := maps.Clone(text)
 	for _, keyword := range ones {
 		if part, has := text[keyword]; has {
-			out[keyword] = standard(part)
+			out[keyword] = toJSONSchema(part)
 		}
 	}
 	for _, keyword := range lists {
 		if parts, ok := text[keyword].([]any); ok {
 			copied := slices.Clone(parts)
 			for i, part := range parts {
-				copied[i] = standard(part)
+				copied[i] = toJSONSchema(part)
 			}
 			out[keyword] = copied
 		}
@@ -44,7 +44,7 @@ func standard(schema any) any {
 		if parts, ok := text[keyword].(map[string]any); ok {
 			copied := maps.Clone(parts)
 			for name, part := range parts {
-				copied[name] = standard(part)
+				copied[name] = toJSONSchema(part)
 			}
 			out[keyword] = copied
 		}
@@ -64,7 +64,7 @@ func standard(schema any) any {
 	return out
 }
 
-// typesOf returns the types of a schema if keywords of Kubernetes change them; nil: they do not.
+// typesOf returns the types of a schema if keywords of Kubernetes change them, else nil.
 func typesOf(text map[string]any) any {
 	types, several := text["type"].([]any)
 	if one, ok := text["type"].(string); ok {
@@ -88,10 +88,10 @@ func isTrue(text map[string]any, keyword string) bool {
 	return value
 }
 
-// sharedPatterns compiles each pattern of a schema once, until it is closed.
-type sharedPatterns struct{ compiled map[string]*regexp.Regexp }
+// patternCache compiles each pattern of a schema once, until it is closed.
+type patternCache struct{ compiled map[string]*regexp.Regexp }
 
-func (p *sharedPatterns) compile(pattern string) (jsonschema.Regexp, error) {
+func (p *patternCache) compile(pattern string) (jsonschema.Regexp, error) {
 	if known := p.compiled[pattern]; known != nil {
 		return known, nil
 	}
@@ -105,11 +105,12 @@ func (p *sharedPatterns) compile(pattern string) (jsonschema.Regexp, error) {
 	return compiled, nil
 }
 
-// close ends the sharing: validations of the format "regex", which may run at the same time, compile texts of specs.
-func (p *sharedPatterns) close() { p.compiled = nil }
+// close disables the cache, which is not safe for concurrent use: validations of the format "regex" may run concurrently and compile
+// strings of specs.
+func (p *patternCache) close() { p.compiled = nil }
 
-// kubernetesDuration matches what Kubernetes accepts for the format "duration", such as 1h30m or 2 days. JSON Schema means
-// that of ISO 8601, such as P1D; both are accepted.
+// kubernetesDuration matches what Kubernetes accepts for the format "duration", such as 1h30m or 2 days. JSON Schema accepts durations of
+// ISO 8601 instead, such as P1D. Both are valid here.
 var kubernetesDuration = regexp.MustCompile(`^[-+]?(0|([0-9]*\.?[0-9]+ ?[A-Za-zµ]+ ?)+)$`)
 
 var isoDuration = sync.OnceValue(func() *jsonschema.Schema {
@@ -127,7 +128,7 @@ func validateDuration(value any) error {
 		return nil
 	}
 	if err := isoDuration().Validate(value); err != nil {
-		return errors.New("is no duration, such as 1h30m or PT1H30M")
+		return errors.New("must be a duration, such as 1h30m or PT1H30M")
 	}
 	return nil
 }

@@ -62,9 +62,9 @@ func TestNestedOptionalStaysAbsent(t *testing.T) {
 func TestRulesAreCounted(t *testing.T) {
 	t.Parallel()
 	rules := `"x-kubernetes-validations": [{"rule": "self == oldSelf"}, {"rule": "true"}]`
-	require.Equal(t, 4, parse(t, custom(`{"type": "object", `+rules+`, "properties": {"a": {"type": "string", `+rules+`}}}`)).Rules())
-	require.Equal(t, 0, parse(t, quota).Rules())
-	require.Equal(t, 0, parse(t, custom(`{"type": "object", "properties": {"x-kubernetes-validations": {"type": "array"}}}`)).Rules(), "the name of a property")
+	require.Equal(t, 4, parse(t, custom(`{"type": "object", `+rules+`, "properties": {"a": {"type": "string", `+rules+`}}}`)).CELRules())
+	require.Equal(t, 0, parse(t, quota).CELRules())
+	require.Equal(t, 0, parse(t, custom(`{"type": "object", "properties": {"x-kubernetes-validations": {"type": "array"}}}`)).CELRules(), "the name of a property")
 }
 
 // TestSamplesOfCustomResources: the template is tried with what objects may have, although alternatives exclude each other and
@@ -152,14 +152,14 @@ func TestLargeSchemas(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ schema, want string }{
 		"unused definitions":       {definitions(31_000, "d", "{}"), "more than 30000 objects"},
-		"long names":               {definitions(9_000, strings.Repeat("n", 1_000), "{}"), "the length of its names"},
-		"one name of half a MiB":   {definitions(17, strings.Repeat("n", 500_000), "{}"), "the length of its names"},
+		"long names":               {definitions(9_000, strings.Repeat("n", 1_000), "{}"), "too many subschemas with long JSON pointers"},
+		"one name of half a MiB":   {definitions(17, strings.Repeat("n", 500_000), "{}"), "too many subschemas with long JSON pointers"},
 		"a chain":                  {chain(9_000), ""},
 		"a longer chain":           {chain(16_000), "more than 15000 subschemas"},
-		"references that differ":   {spelled(9_000), "the length of its names"},
+		"references that differ":   {spelled(9_000), "too many subschemas with long JSON pointers"},
 		"properties":               {custom(`{"properties": {` + strings.Join(wide, ",") + `}}`), "more than 15000 subschemas"},
 		"as many as possible":      {custom(`{"properties": {` + strings.Join(wide[:9_990], ",") + `}}`), ""},
-		"as many with a long name": {custom(`{"properties": {"` + strings.Repeat("n", 750) + `": {"properties": {` + strings.Join(wide[:14_980], ",") + `}}}}`), "the length of its names"},
+		"as many with a long name": {custom(`{"properties": {"` + strings.Repeat("n", 750) + `": {"properties": {` + strings.Join(wide[:14_980], ",") + `}}}}`), "too many subschemas with long JSON pointers"},
 		"the same pattern":         {custom(`{"properties": {` + strings.Join(patterns, ",") + `}}`), "more than 20000 instructions"},
 		"the same pattern, rarely": {custom(`{"properties": {` + strings.Join(patterns[:100], ",") + `}}`), ""},
 		"anyOf that doubles":       {custom(doubled), ""},

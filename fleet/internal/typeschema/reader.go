@@ -21,16 +21,17 @@ type reader struct {
 	rules    int             // number of rules in CEL
 }
 
-// Limits on the text of a schema, before its places are counted. A long name is part of the pointer of each place below it, so
-// a megabyte could come to gigabytes of pointers.
+// Limits that are checked before the subschemas are counted. A long property name is part of the pointer to each subschema below it, so
+// the pointers of a schema of one megabyte could take gigabytes.
 const (
 	maxObjects      = 30_000
 	maxPointerBytes = 8 << 20
-	// maxCompared is the number of schemas multiplied by the length of their pointers: the compiler compares each with each.
+	// maxCompared limits the number of schemas multiplied by the total length of their pointers, since the compiler compares all pairs of
+	// pointers.
 	maxCompared = 40_000_000_000
 )
 
-// tooLarge returns the reason if a schema has too many objects, or its names are too long; empty: neither.
+// tooLarge returns why a schema is too large, or the empty string.
 func tooLarge(schema any) string {
 	objects, text := 0, 0
 	var walk func(value any, length int)
@@ -65,7 +66,7 @@ func tooLarge(schema any) string {
 	return ""
 }
 
-const longPointers = "has too many parts for the length of its names: JSON pointers to them take too long to compare"
+const longPointers = "has too many subschemas with long JSON pointers: use fewer or shorter property names"
 
 func (r *reader) problem(at, format string, args ...any) {
 	if len(r.problems) < maxProblems {

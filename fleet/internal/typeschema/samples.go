@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// Sample is a spec to try a template with.
+// Sample is a spec that a template is executed with when a type is written.
 type Sample struct {
 	Spec map[string]any
-	// Without is the name of an optional property that is absent wherever it may be, while all others are set; empty: none.
+	// Without is the name of the optional properties that the spec omits while it sets all others; empty if it omits none.
 	Without string
 }
 
 // Samples returns specs that the schema admits, to try a template with: the schema's examples of a whole spec, one spec with
 // only the required properties and defaults, one with everything set and an entry in every list and map, and for each optional
-// property of a nested object whose name is in read, the same without it. What the schema refuses together with other
-// properties is omitted. If the schema has no example of a required text with a pattern, all but the examples may be missing.
+// property of a nested object whose name is in read, the same without it. Properties that the schema refuses beside other ones are
+// omitted. If the schema has no example of a required text with a pattern, all but the examples may be missing.
 func (s *Schema) Samples(work *Work, read []string) []Sample {
 	var out []Sample
 	add := func(spec map[string]any, without string) {
@@ -181,8 +181,7 @@ func (m *sampler) typeOf(text map[string]any) string {
 	return "string"
 }
 
-// object returns the required properties and, for a full sample, also those that are optional and those whose default is no
-// scalar.
+// object returns the required properties and, for a full sample, also the optional ones and those whose default is an object or a list.
 func (m *sampler) object(text map[string]any, at string, depth int) any {
 	out := map[string]any{}
 	always, required, excluded := m.alternative(text)
@@ -220,8 +219,8 @@ func (m *sampler) object(text map[string]any, at string, depth int) any {
 	return out
 }
 
-// Optional returns the pointers, in specs, to the optional properties of that name in nested objects, the first three. Items of
-// lists and values of maps are a "*" in them.
+// Optional returns pointers into a spec, to at most three optional properties of a name in nested objects. "*" stands for an item of a
+// list or a value of a map.
 func (s *Schema) Optional(name string) []string {
 	const most = 3
 	var found []string
@@ -256,8 +255,9 @@ func (s *Schema) Optional(name string) []string {
 	return found[:min(len(found), most)]
 }
 
-// alternative returns the names of the properties that a schema requires always, and with one of its alternatives, and those
-// that only another alternative of oneOf may have. A full sample takes one with properties: the first may be that there is none.
+// alternative chooses one alternative of anyOf and of oneOf. It returns the names of the properties that the schema always requires, those
+// that it requires together with the chosen alternatives, and those that belong to the other alternatives of oneOf. A full sample chooses
+// an alternative that requires properties.
 func (m *sampler) alternative(text map[string]any) (always, required, excluded map[string]bool) {
 	always, excluded = requiredBy(text), map[string]bool{}
 	required = maps.Clone(always)

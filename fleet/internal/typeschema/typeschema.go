@@ -22,7 +22,7 @@ import (
 
 // Limits on a schema.
 const (
-	MaxBytes = 1 << 20 // of its encoding; what validation costs has limits of its own
+	MaxBytes = 1 << 20 // of its encoding; other limits bound the cost of validation
 	// maxPlaces is the number of subschemas after all references are expanded: the most that one value can be validated
 	// against.
 	maxPlaces   = 15_000
@@ -75,10 +75,10 @@ func Parse(value any, size int) (*Schema, []Problem) {
 	compiler.UseLoader(noReferences{})
 	compiler.AssertFormat()
 	compiler.RegisterFormat(&jsonschema.Format{Name: "duration", Validate: validateDuration})
-	patterns := &sharedPatterns{map[string]*regexp.Regexp{}}
+	patterns := &patternCache{map[string]*regexp.Regexp{}}
 	defer patterns.close()
 	compiler.UseRegexpEngine(patterns.compile)
-	if err := compiler.AddResource(address, standard(text)); err != nil {
+	if err := compiler.AddResource(address, toJSONSchema(text)); err != nil {
 		return nil, []Problem{{Detail: err.Error()}}
 	}
 	compiled, err := compiler.Compile(address)
@@ -118,8 +118,8 @@ func (s *Schema) Properties() []string {
 // Costly returns the problems of a schema that takes too long to check. Such a schema, if stored already, remains in use.
 func (s *Schema) Costly() []Problem { return s.costly }
 
-// Rules returns the number of rules in CEL, which only Kubernetes evaluates.
-func (s *Schema) Rules() int { return s.rules }
+// CELRules returns the number of rules in CEL, which only Kubernetes evaluates.
+func (s *Schema) CELRules() int { return s.rules }
 
 // Check returns all problems of a spec. It returns none if the work has ended, see [Work.Err]; the spec is then unchecked.
 // Nil work has no end.

@@ -111,7 +111,8 @@ func weightOf(s *jsonschema.Schema) *weight {
 }
 
 // maxInstructions is the maximum total of instructions in the patterns of a schema, each pattern counted once. x{1000} has a
-// thousand: a megabyte of patterns could take gigabytes. The metaschema compiles each occurrence of a pattern, and drops it.
+// thousand: a megabyte of patterns could take gigabytes. The metaschema compiles each
+// occurrence of a pattern again, so the repeated total has a limit too.
 const (
 	maxInstructions         = 20_000
 	maxRepeatedInstructions = 10 * maxInstructions
