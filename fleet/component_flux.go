@@ -32,7 +32,7 @@ func (c *checker) flux(at, kind string, settings map[string]any) {
 	c.fluxOf(at, kind, settings)
 }
 
-// fluxOf checks settings, which may be of several documents.
+// fluxOf checks Flux settings without the size limit, since they may be merged from several documents.
 func (c *checker) fluxOf(at, kind string, settings map[string]any) {
 	for _, p := range fluxsettings.Check(kind, settings) {
 		if c.full() {

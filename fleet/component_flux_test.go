@@ -102,7 +102,7 @@ func TestEndOfRolloutChecksFluxSettings(t *testing.T) {
 		w.must(act("r", RolloutStart))
 		w.must(assign("dev", KindComponent, "app", `{"flux":{"wait":true}}`))
 		refused := w.refused(CodeInvalid, withoutGuard(act("r", action)))
-		require.Contains(t, refused.Detail, `cluster "dev": platform_components/app/flux/wait: the setting wait is for components of type kustomize`)
+		require.Contains(t, refused.Detail, `cluster "dev": platform_components/app/flux/wait: the setting wait applies to components of type kustomize`)
 		w.must(assign("dev", KindComponent, "app", `{"flux":{"wait":null}}`))
 		w.must(withoutGuard(act("r", action)))
 	}

@@ -47,7 +47,7 @@ var durationForm = regexp.MustCompile(`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`)
 var (
 	boolean  = typed("a boolean", func(bool) string { return "" })
 	duration = typed("a duration", func(text string) string {
-		// A duration that Go cannot read is no duration for the controllers either: they would read no object of the kind any more.
+		// The controllers parse durations with Go too. One that does not parse would keep them from reading any object of the kind.
 		if _, err := time.ParseDuration(text); err != nil || len(text) > 64 || !durationForm.MatchString(text) {
 			return "must be a duration, such as 90s, 10m or 1h30m"
 		}
