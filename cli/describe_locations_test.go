@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/change"
@@ -22,7 +23,8 @@ func TestDescribeLocations(t *testing.T) {
 		"/operations/7: none":                             "/operations/7: none",
 	} {
 		err := &apiclient.Error{Problem: api.Problem{Detail: detail}}
-		if change.DescribeLocations(ops, err, named); err.Problem.Detail != want {
+		described := change.DescribeLocations(ops, err, named)
+		if err.Problem.Detail != want || !errors.Is(described, err) {
 			t.Errorf("%q became %q, not %q", detail, err.Problem.Detail, want)
 		}
 	}
