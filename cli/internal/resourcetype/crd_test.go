@@ -94,7 +94,7 @@ func TestInvalidCRDs(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "holds no CustomResourceDefinition", "a: [": "crd.yaml: ", `{"kind": "CustomResourceDefinition"}`: "has no served version",
 		definition(`null`): "has no fields besides metadata", definition(`{"properties": {"metadata": {}}}`): "has no fields besides metadata",
-		definition(`[]`): "has no fields besides metadata", definition(`{"properties": {"namespace": {}}}`): `have a field "namespace"`,
+		definition(`[]`): "has no fields besides metadata", definition(`{"properties": {"namespace": {}}}`): `the field "namespace" of Widget conflicts`,
 		`{"kind": "List", "items": [` + definition(`{}`) + `, ` + definition(`{}`) + `]}`: "NAME is the plural of 2",
 	} {
 		_, err := resourcetype.FromCRD([]byte(text), "crd.yaml", "widgets", false)
