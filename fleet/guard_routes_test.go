@@ -31,9 +31,9 @@ func identitiesOn(t require.TestingT, s *State, name string) map[string]string {
 			namespace = flux["targetNamespace"]
 		}
 		parts := []any{one["type"], namespace, one["release_name"], one["component_path"]}
-		for path, none := range map[string]string{"storageNamespace": "flux-system", "prune": "true", "components": "[]"} {
-			if value := fmt.Sprint(flux[path]); value != none && flux[path] != nil {
-				parts = append(parts, path+value)
+		for _, setting := range [][2]string{{"storageNamespace", "flux-system"}, {"prune", "true"}, {"components", "[]"}} {
+			if value := fmt.Sprint(flux[setting[0]]); value != setting[1] && flux[setting[0]] != nil {
+				parts = append(parts, setting[0]+value)
 			}
 		}
 		out[fmt.Sprint("component ", one["id"])] = fmt.Sprint(append(parts, flux["namePrefix"], flux["nameSuffix"])...)
@@ -66,8 +66,8 @@ func TestIdentityIsGuardedOnEveryRoute(t *testing.T) {
 			revision := int64(rapid.IntRange(1, int(w.state.Revision())).Draw(rt, "revision"))
 			// A rollout asks for a confirmation of all its stages when it is created.
 			open, asked := "", false
-			for id, doc := range w.state.docs[KindRollout] {
-				open, asked = id, doc.rollout().ConfirmedRemovals > 0
+			for _, id := range sortedKeys(w.state.docs[KindRollout]) {
+				open, asked = id, w.state.docs[KindRollout][id].rollout().ConfirmedRemovals > 0
 			}
 			routes := []func(*Tx) error{
 				patch(KindComponent, component, flux),

@@ -87,7 +87,7 @@ func TestClusterValidation(t *testing.T) {
 		"an integer above 2^53":                    {"PUT", demoCluster, `{"patches":{"podinfo":{"a":9007199254740993}}}`, []string{"/patches/podinfo/a"}, "2^53"},
 		"an integer in a string above 2^53":        {"PUT", demoCluster, `{"patches":{"podinfo":{"a":"9007199254740993"}}}`, []string{"/patches/podinfo/a"}, "2^53"},
 		"NUL":                                      {"PUT", demoCluster, `{"patches":{"podinfo":{"a":"\u0000"}}}`, []string{"/patches/podinfo/a"}, `u0000`},
-		"a label that selectors never read":        {"PUT", demoCluster, `{"labels":{"id":"x","environment":"prod"}}`, []string{"/labels/id", "/labels/environment"}, "selectors mean"},
+		"a label that selectors never read":        {"PUT", demoCluster, `{"labels":{"id":"x","environment":"prod"}}`, []string{"/labels/id", "/labels/environment"}, "selectors read"},
 		"NUL in a key":                             {"PUT", demoCluster, `{"labels":{"\u0000":"x"}}`, []string{"/labels/\x00"}, `u0000`},
 		"duplicate keys":                           {"PUT", demoCluster, `{"environment":"dev","environment":"prod"}`, []string{"/environment"}, "twice"},
 		"duplicate keys below":                     {"PUT", demoCluster, `{"labels":{"a":"1","\u0061":"2"}}`, []string{"/labels/a"}, "twice"},
