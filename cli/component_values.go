@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"errors"
 	"maps"
+	"net/http"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
@@ -9,6 +11,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/input"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
+	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
@@ -91,8 +94,11 @@ func (s componentCommands) unquoteForKustomize(c *cli.Context, component string,
 		return err
 	}
 	known, err := conn.ReceiveAs[api.PlatformComponent](client.GetPlatformComponent(c.Context, component, nil))
+	if e, ok := errors.AsType[*apiclient.Error](err); ok && e.StatusCode == http.StatusNotFound {
+		return nil // the change reports it
+	}
 	if err != nil {
-		return nil //nolint:nilerr // the change reports a component that does not exist
+		return err // the quotes would become part of the values of a kustomize component
 	}
 	if known.Type == "kustomize" {
 		maps.Copy(values, plain)

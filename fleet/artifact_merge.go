@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"fmt"
 	"cmp"
 	"maps"
 	"slices"
@@ -75,11 +76,14 @@ func dropReplacedDigest(before, after, request map[string]any) {
 }
 
 // copySettings sets the settings of a request in an entry or an override.
-func copySettings(entry, request map[string]any) {
+func copySettings(entry, request map[string]any) error {
 	before := maps.Clone(entry)
 	maps.Copy(entry, request)
-	mergeFlux(before, entry, request)
+	if err := mergeFlux(before, entry, request); err != nil {
+		return err
+	}
 	dropReplacedDigest(before, entry, request)
+	return nil
 }
 
 // dropReplacedDigests is dropReplacedDigest for the overrides of a layer.
@@ -96,16 +100,19 @@ func dropReplacedDigests(before, after, request map[string]any) {
 }
 
 // mergeFlux merges the Flux settings of a request into those that the entry had before: settings that the request omits stay.
-func mergeFlux(before, entry, request map[string]any) {
+func mergeFlux(before, entry, request map[string]any) error {
 	patch, ok := request["flux"].(map[string]any)
 	if !ok {
-		return
+		return nil
 	}
 	had := before["flux"]
 	if text, unparsed := had.(jsontext.Text); unparsed {
-		if obj, err := unstructured.Decode(text); err == nil {
-			had = obj
+		obj, err := unstructured.Decode(text)
+		if err != nil {
+			return fmt.Errorf("flux: %w", err) // settings that the request omits would be lost
 		}
+		had = obj
 	}
 	entry["flux"] = jsontext.MergePatch(had, patch)
+	return nil
 }

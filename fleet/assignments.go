@@ -132,7 +132,9 @@ func (tx *Tx) assign(kind Kind, id string, settings []byte) clusterEdit {
 			}
 		}
 		entry, _, _ := unstructured.Entry(entries[at])
-		copySettings(entry, request)
+		if err := copySettings(entry, request); err != nil {
+			return false, before.Unreadable(err)
+		}
 		a.setEntries(obj, entries)
 		return true, nil
 	}

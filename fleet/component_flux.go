@@ -53,9 +53,12 @@ func fluxOn(c *api.Cluster, component string) map[string]any {
 }
 
 // checkClusterFlux checks the Flux settings in a cluster's entry of a component, whose type may have changed.
-func checkClusterFlux(c *checker, on *Effective, id string) {
+func checkClusterFlux(c *checker, on *Effective, id string, settings map[string]any) {
+	if len(settings) == 0 {
+		return
+	}
 	if doc, ok := c.next.definition(on, KindComponent, id); ok {
-		c.fluxOf(jsontext.Pointer("platform_components", id, "flux"), doc.Component().Type, fluxOn(on.cluster, id))
+		c.fluxOf(jsontext.Pointer("platform_components", id, "flux"), doc.Component().Type, settings)
 	}
 }
 

@@ -55,10 +55,8 @@ func checkComponentsOn(c *checker, on *clusterCheck) {
 			maps.Copy(patched, on.own.Patches)
 		}
 	} else {
-		for i := range on.effective.cluster.PlatformComponents {
-			if e := &on.effective.cluster.PlatformComponents[i]; len(e.Flux) > 0 {
-				checkClusterFlux(c, on.effective, e.ID) // the end of a rollout can change the type of the component
-			}
+		for _, e := range on.effective.cluster.PlatformComponents {
+			checkClusterFlux(c, on.effective, e.ID, e.Flux) // the end of a rollout can change the type of the component
 		}
 	}
 	for _, id := range sortedKeys(patched) {
@@ -77,6 +75,7 @@ func checkComponentsOn(c *checker, on *clusterCheck) {
 			c.valuesFrom(jsontext.Pointer("platform_components", entry.ID, "values_from"), entry.ValuesFrom)
 		}
 	}
+	checkReleases(c, on.effective)
 	adviseComponentsOn(c, on.effective)
 }
 
@@ -187,7 +186,6 @@ func (e *Effective) withSources(component string, p Problem) string {
 
 // adviseComponentsOn warns of settings that are allowed and probably a mistake.
 func adviseComponentsOn(c *checker, has *Effective) {
-	checkReleases(c, has)
 	cl := has.cluster
 	var assigned map[string]bool // built for the first dependency
 	for _, e := range cl.PlatformComponents {

@@ -38,7 +38,7 @@ var componentKind = definition[api.PlatformComponent, api.ComponentAssignment, a
 			invalidates:  patchesInvalidated,
 			recheck: func(c *checker, on *Effective, id string) {
 				checkClusterPatches(c, on, id)
-				checkClusterFlux(c, on, id)
+				checkClusterFlux(c, on, id, fluxOn(on.cluster, id))
 			},
 		},
 		idOf:       componentOf,

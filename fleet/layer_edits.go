@@ -53,7 +53,9 @@ func (tx *Tx) layerEntry(kind Kind, id string, settings []byte) layerEdit {
 			entries = append(entries, map[string]any{"id": id})
 		}
 		entry, _, _ := unstructured.Entry(entries[at])
-		copySettings(entry, request)
+		if err := copySettings(entry, request); err != nil {
+			return err
+		}
 		a.setEntries(obj, entries)
 		return nil
 	}
@@ -102,7 +104,9 @@ func (tx *Tx) setOnLayer(component string, settings []byte) layerEdit {
 		if override == nil {
 			override = map[string]any{}
 		}
-		copySettings(override, request)
+		if err := copySettings(override, request); err != nil {
+			return err
+		}
 		overrides[component] = override
 		return nil
 	}
