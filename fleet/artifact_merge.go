@@ -1,8 +1,8 @@
 package fleet
 
 import (
-	"fmt"
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 
