@@ -92,12 +92,16 @@ func Stream(data []byte) ([]json.RawMessage, error) {
 		return nil, err
 	}
 	parts = nil
-	for _, part := range yamlDocuments(text) {
+	documents := yamlDocuments(text)
+	for _, part := range documents {
+		var converted []byte
 		document, err := onlyDocument(part)
-		if err != nil {
-			return nil, err
+		if err == nil {
+			converted, err = yaml.YAMLToJSON(document)
 		}
-		converted, err := yaml.YAMLToJSON(document)
+		if err != nil && len(documents) > 1 {
+			err = fmt.Errorf("document %d: %w", len(parts)+1, err)
+		}
 		if err != nil {
 			return nil, err
 		}
