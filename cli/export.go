@@ -25,12 +25,26 @@ type exporter struct{ *session }
 func (s exporter) exportCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "export",
-		Usage:     "Print the documents of the fleet, or of some kinds, in the form that apply reads",
-		ArgsUsage: "[KIND|KIND/NAME]...",
+		Usage:     "Print the documents of the fleet, or of some kinds, in the form that apply reads; with --flux, write the objects of clusters for Flux alone",
+		ArgsUsage: "[KIND|KIND/NAME|CLUSTER]...",
 		Description: "Applied at once, the output changes nothing; applied later, it restores every field that it contains. It is YAML without -o.\n" +
-			"A token that may read only a part of the fleet exports this part. The output then contains the limits of the token, and apply --prune refuses it.\n\n" +
-			args.ExampleText("export > fleet.yaml", "export --split fleet/", "export cluster/demo-cluster-01 namespaces"),
+			"A token that may read only a part of the fleet exports this part. The output then contains the limits of the token, and apply --prune refuses it.\n" +
+			"With --flux, the output is for those who leave: the Kubernetes objects of clusters as the templates render them, which Flux\n" +
+			"applies without Flux Operator and without the service, a folder for each cluster. A cluster that cannot be rendered is\n" +
+			"an error with its name, and has no files. Secrets are not written. It needs the right to plan. Steps: docs/leaving.md.\n\n" +
+			args.ExampleText("export > fleet.yaml", "export --split fleet/", "export cluster/demo-cluster-01 namespaces", "export --flux demo-cluster-01 --out flux/", "export --flux --all --out flux/"),
 		Action: func(c *cli.Context) error {
+			clusters, err := checkFluxFlags(c)
+			if err != nil {
+				return err
+			}
+			if c.Bool("flux") {
+				client, err := s.Connect(c)
+				if err != nil {
+					return err
+				}
+				return fluxExporter(s).exportFlux(c, client, clusters)
+			}
 			if _, err := kinds.ForFiles().Select(c.Args().Slice(), nil); err != nil {
 				return err
 			}
@@ -40,7 +54,7 @@ func (s exporter) exportCommand() *cli.Command {
 			}
 			return s.export(c, client)
 		},
-		Flags: []cli.Flag{&cli.StringFlag{Name: "split", Usage: "write a file for each document below this `DIR`, which must be empty or not exist: DIR/clusters/demo-cluster-01.yaml"}},
+		Flags: append(fluxFlags(), &cli.StringFlag{Name: "split", Usage: "write a file for each document below this `DIR`, which must be empty or not exist: DIR/clusters/demo-cluster-01.yaml"}),
 	}
 }
 
