@@ -208,7 +208,7 @@ func normalizeResourceEntry(entry map[string]any) {
 // checkResource checks a definition's document against its type.
 func checkResource(c *checker, d *Document) {
 	r := d.value.(*resource)
-	c.dnsLabel("/id", r.ID)
+	c.dnsSubdomain("/id", r.ID)
 	if r.of == nil {
 		return
 	}

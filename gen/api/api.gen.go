@@ -4491,7 +4491,7 @@ type Resource struct {
 	// Example: network-policies
 	Type string `json:"type"`
 
-	// ID DNS-1123 label; never changes.
+	// ID DNS-1123 subdomain; never changes.
 	//
 	// Example: default-deny
 	ID string `json:"id"`
@@ -4548,7 +4548,7 @@ type ResourceCreate struct {
 	// Example: network-policies
 	Type nullable.Nullable[string] `json:"type,omitempty"`
 
-	// ID DNS-1123 label; never changes.
+	// ID DNS-1123 subdomain; never changes.
 	//
 	// Example: default-deny
 	ID string `json:"id"`
@@ -4769,7 +4769,7 @@ type ResourceUpdate struct {
 	// Example: network-policies
 	Type nullable.Nullable[string] `json:"type,omitempty"`
 
-	// ID DNS-1123 label; never changes.
+	// ID DNS-1123 subdomain; never changes.
 	//
 	// Example: default-deny
 	ID nullable.Nullable[string] `json:"id,omitempty"`

@@ -81,7 +81,7 @@ func TestTypeOfACRD(t *testing.T) {
 		t.Helper()
 		var found *unstructured.Unstructured
 		c.eventually("the spec of the widget", func(ctx context.Context) (err error) {
-			if found, err = c.get(ctx, api, kind, "crd-space", "crd-one"); err != nil {
+			if found, err = c.get(ctx, api, kind, "crd-space", "crd.one"); err != nil {
 				return err
 			}
 			if got := canonical(found.Object["spec"]); got != want {
@@ -105,7 +105,7 @@ func TestTypeOfACRD(t *testing.T) {
 			}
 			return errors.New("none of it waits")
 		})
-		if c.gate.HasReceipt(c.receipt(id, "crd-one")) {
+		if c.gate.HasReceipt(c.receipt(id, "crd.one")) {
 			t.Error("the receipt came before the object was ready")
 		}
 		before := client.MergeFrom(widget.DeepCopy())
@@ -113,10 +113,10 @@ func TestTypeOfACRD(t *testing.T) {
 		if err := c.w.Kube.Status().Patch(t.Context(), widget, before); err != nil {
 			t.Fatal(err)
 		}
-		c.confirmed(id, "crd-one")
+		c.confirmed(id, "crd.one")
 	}
-	c.cli("resource", id, "create", "crd-one", "--set", "namespace=crd-space", "--set", `spec={"size":"1"}`, "--cluster", c.id)
+	c.cli("resource", id, "create", "crd.one", "--set", "namespace=crd-space", "--set", `spec={"size":"1"}`, "--cluster", c.id)
 	ready(spec(`{"size":"1"}`))
-	c.cli("resource", id, "set", "crd-one", "--set", `spec={"size":"2","ports":[{"port":"http"},{"port":80}],"values":{"a":{"b":[true]}}}`, "--yes")
+	c.cli("resource", id, "set", "crd.one", "--set", `spec={"size":"2","ports":[{"port":"http"},{"port":80}],"values":{"a":{"b":[true]}}}`, "--yes")
 	ready(spec(`{"ports":[{"port":"http"},{"port":80}],"size":"2","values":{"a":{"b":[true]}}}`))
 }
