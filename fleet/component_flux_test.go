@@ -119,6 +119,23 @@ func TestFluxSettingsOfSeveralDocuments(t *testing.T) {
 	w.must(patch(KindCluster, "dev", `{"labels":{"tier":"prod"}}`))
 }
 
+// TestNoRemediationWithAStorageNamespace: a warning tells that a remediation of a failed install has no effect on a cluster with a storage
+// namespace, whichever documents set the two.
+func TestNoRemediationWithAStorageNamespace(t *testing.T) {
+	t.Parallel()
+	w := newFluxFleet(t)
+	w.must(patch(KindComponent, "app", `{"flux":{"install":{"remediation":{"retries":3}}}}`))
+	for settings, warned := range map[string]bool{
+		`{"storageNamespace":"apps"}`: true,
+		`{"timeout":"1m"}`:            false,
+		`{"storageNamespace":"apps","install":{"remediation":{"retries":0}}}`:                             false,
+		`{"storageNamespace":"apps","install":{"remediation":{"retries":0,"remediateLastFailure":true}}}`: true,
+	} {
+		warnings := strings.Join(w.plan(assign("dev", KindComponent, "app", `{"flux":`+settings+`}`)).Warnings, "\n")
+		require.Equal(t, warned, strings.Contains(warnings, `install.remediation in flux of component "app" has no effect on cluster "dev"`), "%s: %s", settings, warnings)
+	}
+}
+
 // TestNoFluxSettings: answers and stored documents are the bytes of the version before the field, unless it is used.
 func TestNoFluxSettings(t *testing.T) {
 	t.Parallel()
@@ -143,9 +160,9 @@ func TestFluxIdentityIsGuarded(t *testing.T) {
 				if one["id"] == component {
 					flux, _ := one["flux"].(map[string]any)
 					parts := []any{}
-					for _, path := range []string{"storageNamespace", "targetNamespace", "namePrefix", "nameSuffix", "prune", "components"} {
+					for _, path := range []string{"storageNamespace", "targetNamespace", "namePrefix", "nameSuffix", "prune", "components", "ignoreMissingComponents"} {
 						value := flux[path]
-						if path == "storageNamespace" && value == "flux-system" || path == "prune" && fmt.Sprint(value) == "true" || fmt.Sprint(value) == "[]" {
+						if path == "storageNamespace" && value == "flux-system" || path == "prune" && fmt.Sprint(value) == "true" || path == "ignoreMissingComponents" && fmt.Sprint(value) == "false" || fmt.Sprint(value) == "[]" {
 							value = nil
 						}
 						parts = append(parts, value)
@@ -159,7 +176,7 @@ func TestFluxIdentityIsGuarded(t *testing.T) {
 			component := rapid.SampledFrom([]string{"app", "tree"}).Draw(rt, "component")
 			settings := rapid.SampledFrom(map[string][]string{
 				"app":  {`{"storageNamespace":"a"}`, `{"storageNamespace":"flux-system"}`, `{"storageNamespace":null}`, `{"timeout":"2m"}`, `{"upgrade":{"force":true},"storageNamespace":"b"}`, `null`},
-				"tree": {`{"prune":false}`, `{"prune":true}`, `{"namePrefix":"x"}`, `{"namePrefix":null,"nameSuffix":"y"}`, `{"components":["c"]}`, `{"components":[]}`, `{"targetNamespace":"a"}`, `{"targetNamespace":null}`, `{"wait":false}`, `null`},
+				"tree": {`{"prune":false}`, `{"prune":true}`, `{"namePrefix":"x"}`, `{"namePrefix":null,"nameSuffix":"y"}`, `{"components":["c"]}`, `{"components":[]}`, `{"ignoreMissingComponents":true}`, `{"ignoreMissingComponents":false}`, `{"targetNamespace":"a"}`, `{"targetNamespace":null}`, `{"wait":false}`, `null`},
 			}[component]).Draw(rt, "settings")
 			edit := rapid.SampledFrom([]func(*Tx) error{
 				patch(KindComponent, component, `{"flux":`+settings+`}`),

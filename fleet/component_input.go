@@ -205,6 +205,9 @@ func adviseComponentsOn(c *checker, has *Effective) {
 				c.warn("component %q depends on %q, which is not assigned to cluster %q", e.ID, dep, cl.ID)
 			}
 		}
+		if flux := fluxsettings.Merge(p.Flux, e.Flux); fluxsettings.IgnoresInstallRemediation(flux) {
+			c.warn("install.remediation in flux of component %q has no effect on cluster %q: with a storageNamespace, a failed install could otherwise uninstall a running release; install.strategy RetryOnFailure retries without an uninstall", e.ID, cl.ID)
+		}
 		if cl.Environment == "prod" && cmp.Or(e.ComponentVersion, p.ComponentVersion) == latest && cmp.Or(e.OCITag, p.OCITag) == latest && digestOver(p.OCIDigest, &e) == "" {
 			c.warn("component %q follows \"latest\" on cluster %q, which is prod", e.ID, cl.ID)
 		}

@@ -50,6 +50,7 @@ var Table = slices.Concat([]Setting{
 	{Path: "commonMetadata.labels", Types: both, Value: labels},
 	{Path: "commonMetadata.annotations", Types: both, Value: annotations},
 	{Path: "maxHistory", Types: helm, Value: integer(0, 1000)},
+	{Path: "persistentClient", Types: helm, Value: boolean},
 	{Path: "storageNamespace", Types: helm, Value: dnsLabel, Identity: true, Default: "flux-system"},
 },
 	actions([]string{"install", "upgrade"}, []Setting{
@@ -69,9 +70,10 @@ var Table = slices.Concat([]Setting{
 		{Path: "disableWaitForJobs", Value: boolean},
 		{Path: "disableOpenAPIValidation", Value: boolean},
 		{Path: "disableSchemaValidation", Value: boolean},
+		{Path: "disableTakeOwnership", Value: boolean},
 	}),
 	actions([]string{"upgrade"}, []Setting{
-		{Path: "remediation.strategy", Value: oneOf("rollback", "uninstall")},
+		{Path: "remediation.strategy", Value: only("rollback", "uninstall", "a failed upgrade would uninstall the release")},
 		{Path: "cleanupOnFail", Value: boolean},
 		{Path: "force", Value: boolean},
 	}),
@@ -100,7 +102,8 @@ var Table = slices.Concat([]Setting{
 
 		{Path: "retryInterval", Types: kustomize, Value: duration},
 		{Path: "wait", Types: kustomize, Value: boolean},
-		{Path: "force", Types: kustomize, Value: boolean},
+		{Path: "force", Types: kustomize, Value: only(false, true, "a change of an immutable field would delete the object, such as a PersistentVolumeClaim with its data, and create it again; "+
+			"the artifact can allow this for single objects with the annotation kustomize.toolkit.fluxcd.io/force: enabled")},
 		{Path: "healthChecks", Types: kustomize, Value: listOf(object(map[string]Type{"apiVersion": names, "kind": names, "name": names, "namespace": names}, "kind", "name"))},
 		{Path: "healthCheckExprs", Types: kustomize, Value: listOf(object(map[string]Type{
 			"apiVersion": names, "kind": names, "current": text(4096), "inProgress": text(4096), "failed": text(4096),
@@ -111,6 +114,7 @@ var Table = slices.Concat([]Setting{
 		{Path: "nameSuffix", Types: kustomize, Value: text(200), Identity: true},
 		{Path: "prune", Types: kustomize, Value: boolean, Identity: true, Default: true},
 		{Path: "components", Types: kustomize, Value: listOf(text(1024)), Identity: true},
+		{Path: "ignoreMissingComponents", Types: kustomize, Value: boolean, Identity: true, Default: false},
 
 		{Path: "path", Types: both, Refused: "the field component_path sets it"},
 		{Path: "images", Types: both, Refused: "the field images sets it"},
@@ -277,6 +281,16 @@ func StorageNamespace(settings map[string]any) string {
 		return name
 	}
 	return accepted["storageNamespace"].Default.(string)
+}
+
+// IgnoresInstallRemediation reports whether the template overrides a remediation of a failed install: with a storage namespace, the install
+// may have taken over a running release, which its remediation would uninstall.
+func IgnoresInstallRemediation(settings map[string]any) bool {
+	install, _ := settings["install"].(map[string]any)
+	remediation, _ := install["remediation"].(map[string]any)
+	retries, _ := remediation["retries"].(float64)
+	ofLast, _ := remediation["remediateLastFailure"].(bool)
+	return settings["storageNamespace"] != nil && (retries != 0 || ofLast)
 }
 
 // TargetNamespace returns the targetNamespace of a Kustomization; empty if it is not set.

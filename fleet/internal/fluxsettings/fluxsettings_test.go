@@ -30,8 +30,9 @@ var values = map[string]struct{ good, bad []string }{
 	"an integer from -1 to 1000":         {[]string{`-1`, `3`}, []string{`-2`, `1e9`, `0.5`, `"3"`, `true`}},
 	"a string":                           {[]string{`"prod-"`}, []string{`""`, `1`, `"\u0000"`, `"\ufeff"`, `["a"]`, `"` + strings.Repeat("a", 201) + `"`}},
 	"labels":                             {[]string{`{"a.example.com/team":"x","b":""}`}, []string{`{"a b":"x"}`, `{"a":"x y"}`, `{"a":1}`, `[]`, `"a"`, `{"A.example.com/team":"x"}`}},
-	"annotations":                        {[]string{`{"A.example.com/Team":"x y {}"}`}, []string{`{"helm.sh/hook":"pre-delete"}`, `{"a b":"x"}`, `{"a":1}`, `{"a":"\u0085"}`, `[]`}},
-	"one of rollback, uninstall":         {[]string{`"rollback"`}, []string{`"Rollback"`, `""`, `null`, `1`}},
+	"annotations":                        {[]string{`{"A.example.com/Team":"x y {}"}`}, []string{`{"helm.sh/hook":"pre-delete"}`, `{"Kustomize.toolkit.fluxcd.io/force":"enabled"}`, `{"kustomize.toolkit.fluxcd.io/prune":"disabled"}`, `{"a b":"x"}`, `{"a":1}`, `{"a":"\u0085"}`, `[]`}},
+	"rollback":                           {[]string{`"rollback"`}, []string{`"uninstall"`, `"Rollback"`, `""`, `null`, `1`}},
+	"false":                              {[]string{`false`}, []string{`true`, `"false"`, `null`, `0`}},
 	"one of Skip, Create, CreateReplace": {[]string{`"CreateReplace"`}, []string{`"Replace"`, `true`}},
 	"one of enabled, warn, disabled":     {[]string{`"warn"`}, []string{`true`, `"on"`}},
 }
@@ -100,6 +101,24 @@ func TestEveryRow(t *testing.T) {
 	}
 }
 
+// TestRefusedValues: a value with which Flux would remove something when another setting or the artifact changes is refused with the reason.
+func TestRefusedValues(t *testing.T) {
+	t.Parallel()
+	for settings, want := range map[string]string{
+		`{"upgrade":{"remediation":{"strategy":"uninstall"}}}`: "uninstall is refused: a failed upgrade would uninstall the release",
+		`{"force":true}`: "true is refused: a change of an immutable field would delete the object",
+		`{"commonMetadata":{"annotations":{"kustomize.toolkit.fluxcd.io/force":"enabled"}}}`: "keys of kustomize.toolkit.fluxcd.io are instructions to Flux",
+	} {
+		kind := Kustomize
+		if strings.Contains(settings, "upgrade") {
+			kind = Helm
+		}
+		problems := Check(kind, parse(t, settings))
+		require.Len(t, problems, 1, settings)
+		require.Contains(t, problems[0].Detail, want)
+	}
+}
+
 func TestMerge(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ below, above, want string }{
@@ -122,7 +141,7 @@ func TestIdentity(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		`{}`: "", `{"timeout":"1m","upgrade":{"force":true}}`: "",
-		`{"storageNamespace":"flux-system"}`: "", `{"prune":true,"components":[]}`: "", `{"targetNamespace":"a"}`: "",
+		`{"storageNamespace":"flux-system"}`: "", `{"prune":true,"components":[],"ignoreMissingComponents":false}`: "", `{"targetNamespace":"a"}`: "",
 		`{"storageNamespace":"apps","timeout":"1m"}`:                           `{"storageNamespace":"apps"}`,
 		`{"prune":false,"namePrefix":"a","nameSuffix":"b","components":["c"]}`: `{"components":["c"],"namePrefix":"a","nameSuffix":"b","prune":false}`,
 	} {
@@ -135,5 +154,5 @@ func TestIdentity(t *testing.T) {
 		}
 	}
 	slices.Sort(rows)
-	require.Equal(t, []string{"components", "namePrefix", "nameSuffix", "prune", "storageNamespace", "targetNamespace"}, rows)
+	require.Equal(t, []string{"components", "ignoreMissingComponents", "namePrefix", "nameSuffix", "prune", "storageNamespace", "targetNamespace"}, rows)
 }

@@ -86,6 +86,19 @@ func oneOf(values ...string) Type {
 	})
 }
 
+// only returns the type of a setting that Flux has two values for, of which one is refused with the reason.
+func only[T comparable](accepted, refused T, reason string) Type {
+	return typed(fmt.Sprint(accepted), func(value T) string {
+		switch value {
+		case accepted:
+			return ""
+		case refused:
+			return fmt.Sprintf("%v is refused: %s", refused, reason)
+		}
+		return fmt.Sprintf("%v is not %v", value, accepted)
+	})
+}
+
 func listOf(item Type) Type {
 	return Type{"a list", func(at string, value any) (out []jsontext.Problem) {
 		list, ok := value.([]any)
@@ -149,8 +162,11 @@ func mapOf(name string, value Type) Type {
 			for _, msg := range validation.IsQualifiedName(name) {
 				out = append(out, problem(here, "key: %s", msg)...)
 			}
-			if isAnnotations && strings.HasPrefix(name, "helm.sh/") {
+			switch {
+			case isAnnotations && strings.HasPrefix(name, "helm.sh/"):
 				out = append(out, problem(here, "keys of helm.sh are instructions to Helm: it would take every object out of the release, or keep it")...)
+			case isAnnotations && strings.HasPrefix(name, "kustomize.toolkit.fluxcd.io/"):
+				out = append(out, problem(here, "keys of kustomize.toolkit.fluxcd.io are instructions to Flux: it would delete objects to create them again, or keep or ignore them")...)
 			}
 			text, isText := obj[key].(string)
 			switch {
