@@ -87,3 +87,44 @@ func TestFluxSettings(t *testing.T) {
 	})
 	same("fs-fails")
 }
+
+// TestTakeoverRule is the negative control of the template's rule that an install with a storage namespace has no remediation. Of two clusters
+// with the same component, one has the template without the rule. There the failed install over a running release uninstalls it.
+func TestTakeoverRule(t *testing.T) {
+	t.Parallel()
+	const rule = `(hasKey $flux "storageNamespace")`
+	for _, id := range []string{"fs-rule", "fs-norule"} {
+		define(t, "platform_components", object{
+			"id": id, "component_path": "web", "oci_url": "https://charts.example.com", "component_version": rig.BrokenVersion, "flux": object{"storageNamespace": id + "-empty"},
+		})
+		c := prepare(t, id, object{})
+		c.join(rig.Cluster{NoReceipts: true})
+		if id == "fs-norule" {
+			set := c.exists(fluxAPI, "ResourceSet", c.ns, "platform-components")
+			template, _, _ := unstructured.NestedString(set.Object, "spec", "resourcesTemplate")
+			if strings.Count(template, rule) != 1 {
+				t.Fatalf("the template does not have %s", rule)
+			}
+			c.patch(fluxAPI, "ResourceSet", "platform-components", object{"spec": object{"resourcesTemplate": strings.Replace(template, rule, "false", 1)}})
+		}
+		for _, namespace := range []string{id + "-legacy", id + "-empty"} {
+			c.made("gitops", "v1", "Namespace", "", namespace, object{})
+		}
+		before := c.legacyRelease(id+"-legacy", id)
+		c.batch(object{"op": "assign_component", "cluster_ids": []string{c.id}, "component_id": id})
+		if id == "fs-rule" {
+			c.eventually("the install fails for good", func(ctx context.Context) error {
+				release, err := c.get(ctx, helmAPI, "HelmRelease", c.ns, "platform-"+id)
+				if err != nil {
+					return err
+				}
+				return rig.HasCondition(release, "Stalled", "True")
+			})
+			if now := c.exists("apps/v1", "Deployment", id, id); now.GetUID() != before.GetUID() || now.GetDeletionTimestamp() != nil {
+				t.Errorf("Deployment %s was uninstalled", id)
+			}
+			continue
+		}
+		c.gone("apps/v1", "Deployment", id, id)
+	}
+}
