@@ -184,7 +184,7 @@ func settingCases() []settingCase {
 		{id: "fx-0-slow", rows: []string{"helm timeout", "helm install.remediation.retries"}, flux: `{` + failFast + `}`, values: yes("slow"), effect: says("Released", "False", "deadline exceeded")},
 		{id: "fx-0-job", flux: `{` + failFast + `}`, values: yes("job"), effect: failed},
 		{id: "fx-0-schema", artifact: "schema-fx-0", flux: `{` + failFast + `}`, effect: says("Released", "False", "missing")},
-		{id: "fx-0-wait", artifact: "tree:slow", flux: `{"timeout":"30s"}`, effect: says("Ready", "False", "after 30")},
+		{id: "fx-0-wait", artifact: "tree:slow", flux: `{"timeout":"30s"}`, effect: says("Ready", "False", "health check failed after")},
 
 		{
 			id: "fx-disables", rows: []string{"helm install.disableHooks", "helm install.disableWait", "helm upgrade.disableHooks", "helm upgrade.disableWait"},
@@ -348,7 +348,7 @@ func settingCases() []settingCase {
 			id: "fx-checks", artifact: "tree:", rows: []string{"kustomize healthChecks", "kustomize timeout", "kustomize retryInterval"},
 			flux: `{"wait":false,"timeout":"31s","retryInterval":"1s","healthChecks":[{"apiVersion":"v1","kind":"ConfigMap","name":"fx-awaited","namespace":"default"}]}`,
 			effect: func(c *settingCluster) {
-				c.says("Ready", "False", "failed after 31")
+				c.says("Ready", "False", "health check failed after")
 				c.made("kubectl", "v1", "ConfigMap", "default", "fx-awaited", object{})
 				ready(c)
 			},
