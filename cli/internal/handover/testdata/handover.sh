@@ -231,9 +231,11 @@ kubectl -n "$flux" get resourcesets.fluxcd.controlplane.io platform-components -
 wait_ready() {
 	left=$timeout
 	while :; do
-		found=$(kubectl -n "$flux" get "$helm" "$1" --ignore-not-found -o jsonpath='{.metadata.generation}={.status.observedGeneration} {.status.conditions[?(@.type=="Ready")].status}')
-		if [ -n "$found" ] && [ "${found#*=}" = "${found%%=*} True" ]; then break; fi
+		found=$(kubectl -n "$flux" get "$helm" "$1" --ignore-not-found -o jsonpath='{.metadata.generation}={.status.observedGeneration} {.status.conditions[?(@.type=="Ready")].status} {.status.conditions[?(@.type=="Stalled")].status}')
+		observed=${found#*=}
+		if [ -n "$found" ] && [ "$observed" = "${found%%=*} True " ]; then break; fi
 		left=$((left - 1))
+		if [ -n "$found" ] && [ "$observed" = "${found%%=*} False True" ]; then left=0; fi
 		[ "$left" -gt 0 ] || stop "HelmRelease $flux/$1 is not ready: $(kubectl -n "$flux" get "$helm" "$1" -o jsonpath='{.status.conditions[?(@.type=="Ready")].message}' 2>&1)"
 		sleep 1
 	done
