@@ -17,26 +17,29 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/test/e2e/rig"
 )
 
-// gitops is a cluster that Flux manages from Git: the Kustomization root applies a namespace and two Kustomizations, apps with the
-// HelmRelease web, and others with the HelmRelease left.
+// gitops is a cluster that Flux manages from Git: the Kustomization root applies a namespace and three Kustomizations, apps with the
+// HelmReleases web and api, tree with a ConfigMap, and others with the HelmRelease left.
 type gitops struct {
 	*cluster
-	git                *rig.GitRepository
-	ns, app, web, left string
-	dir                string // of files of the person who hands the cluster over
-	kubectl            string // its folder
+	git                           *rig.GitRepository
+	ns, app, web, api, left, tree string
+	dir                           string // of files of the person who hands the cluster over
+	kubectl                       string // its folder
 }
 
-// startGitops starts such a cluster, and assigns the component that takes web over to it.
+// startGitops starts such a cluster, and assigns the components that take web, api and tree over to it.
 func startGitops(t *testing.T, id string) *gitops {
 	t.Helper()
-	g := &gitops{ns: id + "-gitops", app: id + "-app", web: id + "-web", left: id + "-left", dir: t.TempDir()}
-	define(t, "platform_components", object{
-		"id": g.web, "component_path": "web", "oci_url": "https://charts.example.com", "component_version": "1.0.0", "release_name": g.web, "target_namespace": g.app,
-		"flux": object{"storageNamespace": g.ns}, "patches": object{"replicaCount": 2},
-	})
+	g := &gitops{ns: id + "-gitops", app: id + "-app", web: id + "-web", api: id + "-api", left: id + "-left", tree: id + "-tree", dir: t.TempDir()}
+	for _, name := range []string{g.web, g.api} {
+		define(t, "platform_components", object{
+			"id": name, "component_path": "web", "oci_url": "https://charts.example.com", "component_version": "1.0.0", "release_name": name, "target_namespace": g.app,
+			"flux": object{"storageNamespace": g.ns}, "patches": object{"replicaCount": 2},
+		})
+	}
+	define(t, "platform_components", object{"id": g.tree, "type": "kustomize", "component_path": "apps/" + g.tree, "oci_url": "oci://registry.example.com/trees/" + g.tree, "oci_tag": "v2"})
 	define(t, "namespaces", object{"id": g.app, "labels": object{"team": "a", "pod-security.kubernetes.io/enforce": "baseline"}, "deletion_policy": "orphan"})
-	g.cluster = prepare(t, id, object{"platform_components": []object{{"id": g.web, "enabled": true}}, "namespaces": []object{{"id": g.app}}})
+	g.cluster = prepare(t, id, object{"platform_components": []object{{"id": g.web, "enabled": true}, {"id": g.api, "enabled": true}, {"id": g.tree, "enabled": true}}, "namespaces": []object{{"id": g.app}}})
 	path, err := g.w.Kubectl(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +52,7 @@ func startGitops(t *testing.T, id string) *gitops {
 	t.Cleanup(g.git.Close)
 	g.commit(true)
 	g.made("person", kustomizeAPI, "Kustomization", g.ns, "root", g.kustomization("root"))
-	for _, name := range []string{g.web, g.left} {
+	for _, name := range []string{g.web, g.api, g.left} {
 		g.ready(helmAPI, "HelmRelease", g.ns, name)
 	}
 	g.ready(kustomizeAPI, "Kustomization", g.ns, "root")
@@ -79,7 +82,8 @@ func (g *gitops) commit(withWeb bool) {
 		"root/others.yaml": child("others"), "others/charts.yaml": charts, "others/left.yaml": release(g.left),
 	}
 	if withWeb {
-		files["root/apps.yaml"], files["apps/web.yaml"] = child("apps"), release(g.web)
+		files["root/apps.yaml"], files["apps/web.yaml"], files["apps/api.yaml"] = child("apps"), release(g.web), release(g.api)
+		files["root/tree.yaml"], files["tree/config.yaml"] = child("tree"), canonical(object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": object{"name": g.tree, "namespace": "default"}, "data": object{"tag": "v1"}})
 		files["root/namespace.yaml"] = canonical(object{"apiVersion": "v1", "kind": "Namespace", "metadata": object{"name": g.app, "labels": object{"team": "a", "pod-security.kubernetes.io/enforce": "baseline"}}})
 	}
 	if err := g.git.Commit(g.Context(), files); err != nil {
@@ -116,13 +120,13 @@ func (g *gitops) handover() {
 	g.does(fmt.Sprintf(`mkdir dump
 kubectl get namespaces kube-system %s -o yaml > dump/namespaces.yaml
 kubectl -n %s get helmreleases,kustomizations,helmrepositories,helmcharts,gitrepositories -o yaml > dump/flux.yaml`, g.app, g.ns))
-	script := g.cli("handover", g.id, "-f", filepath.Join(g.dir, "dump"))
+	script := g.cli("handover", g.id, "kustomization/"+g.ns+"/tree", "-f", filepath.Join(g.dir, "dump"))
 	if err := os.WriteFile(filepath.Join(g.dir, "handover.sh"), []byte(strings.ReplaceAll(script, "flux-system", g.cluster.ns)), 0o600); err != nil {
 		g.Fatal(err)
 	}
 }
 
-// state is what no step may change: uids and generations of the namespace, the Deployments and their pods.
+// state is what no step may change: uids and generations of the namespace, the Deployments and their pods, and the uid of the ConfigMap.
 func (g *gitops) state() string {
 	g.Helper()
 	var lines []string
@@ -142,7 +146,8 @@ func (g *gitops) state() string {
 			lines = append(lines, fmt.Sprintf("%s %s %s %d %v", name, o.GetName(), o.GetUID(), o.GetGeneration(), o.GetDeletionTimestamp()))
 		}
 	}
-	return strings.Join(lines, "\n")
+	tree := g.exists("v1", "ConfigMap", "default", g.tree)
+	return strings.Join(append(lines, fmt.Sprintf("ConfigMap %s %v", tree.GetUID(), tree.GetDeletionTimestamp())), "\n")
 }
 
 // same fails if a step has changed the state.
@@ -180,13 +185,20 @@ func TestHandOver(t *testing.T) {
 		}
 		g.same(fmt.Sprintf("after step %d", step), before)
 	}
-	g.confirmed("platform-components", g.web)
+	for _, id := range []string{g.web, g.api, g.tree} {
+		g.confirmed("platform-components", id)
+	}
 	if got := g.versions(); got != "1 superseded\n2 deployed\n" {
 		t.Errorf("the versions of the release are\n%s", got)
 	}
 	// The old objects are gone, and those that were not handed over stay.
-	g.gone(helmAPI, "HelmRelease", g.ns, g.web)
-	g.gone(kustomizeAPI, "Kustomization", g.ns, "apps")
+	for _, name := range []string{g.web, g.api} {
+		g.gone(helmAPI, "HelmRelease", g.ns, name)
+	}
+	for _, name := range []string{"apps", "tree"} {
+		g.gone(kustomizeAPI, "Kustomization", g.ns, name)
+	}
+	g.field(g.exists("v1", "ConfigMap", "default", g.tree), "v2", "data", "tag")
 	g.ready(helmAPI, "HelmRelease", g.ns, g.left)
 	// Git without what was handed over, and the parent runs again.
 	g.commit(false)
@@ -196,7 +208,7 @@ func TestHandOver(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if entries := canonical(root.Object["status"]); strings.Contains(entries, "apps") || strings.Contains(entries, g.app+"__") || rig.HasCondition(root, "Ready", "True") != nil {
+		if entries := canonical(root.Object["status"]); strings.Contains(entries, "_apps_") || strings.Contains(entries, "_tree_") || strings.Contains(entries, "_"+g.app+"__") || rig.HasCondition(root, "Ready", "True") != nil {
 			return fmt.Errorf("its status is %s", entries)
 		}
 		return nil
@@ -321,7 +333,7 @@ func TestHandOverBack(t *testing.T) {
 			g.join(rig.Cluster{})
 			g.does("sh handover.sh " + until)
 			g.does(disable)
-			g.does(`kubectl -n flux-system get helmreleases -l resourceset.fluxcd.controlplane.io/name=platform-components -o name |
+			g.does(`kubectl -n flux-system get helmreleases,kustomizations -l resourceset.fluxcd.controlplane.io/name=platform-components -o name |
   xargs -I NAME kubectl -n flux-system patch NAME --type=merge --field-manager=flux -p '{"spec":{"suspend":true}}'`)
 			g.does(`kubectl -n ` + g.ns + ` get helmreleases,kustomizations -o name |
   xargs -I NAME kubectl -n ` + g.ns + ` patch NAME --type=merge --field-manager=flux -p '{"spec":{"suspend":false}}'`)
@@ -335,7 +347,7 @@ func TestHandOverBack(t *testing.T) {
 				}
 				return rig.HasCondition(old, "Ready", "True")
 			})
-			g.does(`kubectl -n flux-system delete helmreleases -l resourceset.fluxcd.controlplane.io/name=platform-components`)
+			g.does(`kubectl -n flux-system delete helmreleases,kustomizations -l resourceset.fluxcd.controlplane.io/name=platform-components`)
 			g.does(`kubectl -n flux-system delete resourcesets,resourcesetinputproviders --all`)
 			if got := g.versions(); !strings.HasSuffix(got, "3 deployed\n") {
 				t.Errorf("the versions of the release are\n%s", got)
