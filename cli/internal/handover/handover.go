@@ -84,7 +84,9 @@ func New(cluster string, dump *fluxdump.Cluster, rendered []json.RawMessage, nam
 	if len(p.Releases) == 0 && len(p.named) == 0 {
 		return Plan{}, errors.New(strings.Join(append([]string{"no HelmRelease of the dump is the release of a component of the cluster"}, p.Left...), "\n  "))
 	}
-	p.kustomizations()
+	if err := p.kustomizations(); err != nil {
+		return Plan{}, err
+	}
 	p.namespaces()
 	return p.Plan, p.check()
 }
@@ -214,13 +216,17 @@ func text(values any) string {
 }
 
 // kustomizations collects the Kustomizations that apply what is handed over, from the root down.
-func (p *planner) kustomizations() {
+func (p *planner) kustomizations() error {
 	for _, r := range p.Releases {
-		p.parents(r.Object)
+		if err := p.parents(r.Object); err != nil {
+			return err
+		}
 	}
 	for _, ref := range sorted(p.named) {
 		if k, _ := p.dump.Find(ref); k.Kind == "Kustomization" {
-			p.suspend(k)
+			if err := p.suspend(k); err != nil {
+				return err
+			}
 		}
 	}
 	for i := range slices.Backward(p.Kustomizations) { // children first
@@ -247,36 +253,46 @@ func (p *planner) kustomizations() {
 			}
 		}
 	}
+	return nil
 }
 
-// parents adds the Kustomizations above an object.
-func (p *planner) parents(o fluxdump.Object) {
-	if parent, ok := p.parent(o); ok {
-		p.suspend(parent)
+// parents adds the Kustomizations above an object. One that is not in the dump would stay active and create the object again.
+func (p *planner) parents(o fluxdump.Object) error {
+	ref, applied := parentOf(o)
+	if !applied {
+		return nil
 	}
+	parent, ok := p.dump.Find(ref)
+	if !ok {
+		return args.Errorf("%s has no %s, which applies %s: it must contain all Kustomizations of the cluster", p.dump.Source, ref, o.Ref)
+	}
+	return p.suspend(parent)
 }
 
 // suspend adds a Kustomization below its parents.
-func (p *planner) suspend(k fluxdump.Object) {
-	if !p.suspended[k.Ref] {
-		p.suspended[k.Ref] = true
-		p.parents(k)
-		p.Kustomizations = append(p.Kustomizations, Kustomization{Object: k})
+func (p *planner) suspend(k fluxdump.Object) error {
+	if p.suspended[k.Ref] {
+		return nil
 	}
+	p.suspended[k.Ref] = true
+	err := p.parents(k)
+	p.Kustomizations = append(p.Kustomizations, Kustomization{Object: k})
+	return err
 }
 
-// parent returns the Kustomization that applies an object.
-func (p *planner) parent(o fluxdump.Object) (fluxdump.Object, bool) {
-	return p.dump.Find(fluxdump.Ref{
+// parentOf returns the Kustomization that applies an object, by its labels; false: none does.
+func parentOf(o fluxdump.Object) (fluxdump.Ref, bool) {
+	ref := fluxdump.Ref{
 		Group: kustomizeGroup, Kind: "Kustomization",
 		Namespace: o.Text("metadata", "labels", kustomizeGroup+"/namespace"), Name: o.Text("metadata", "labels", kustomizeGroup+"/name"),
-	})
+	}
+	return ref, ref.Name != ""
 }
 
 // inGit notes an object that is still in the path of a Kustomization that stays.
 func (p *planner) inGit(o fluxdump.Object) {
-	if parent, ok := p.parent(o); ok && parent.Ref != o.Ref && slices.Contains(p.keep, parent.Ref) {
-		p.InGit = append(p.InGit, fmt.Sprintf("%s, which %s applies", o.Ref, parent.Ref))
+	if parent, ok := parentOf(o); ok && parent != o.Ref && slices.Contains(p.keep, parent) {
+		p.InGit = append(p.InGit, fmt.Sprintf("%s, which %s applies", o.Ref, parent))
 	}
 }
 

@@ -100,6 +100,7 @@ func TestPlan(t *testing.T) {
 // TestRefused: a component that would install over the running release, or uninstall it, and a dump that is not of a cluster.
 func TestRefused(t *testing.T) {
 	t.Parallel()
+	partial := dump(t)
 	for name, test := range map[string]struct {
 		named   []string
 		objects []string
@@ -115,6 +116,16 @@ func TestRefused(t *testing.T) {
 		if _, err := plan(t, test.named, test.objects...); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s: %v, not %q", name, err, test.want)
 		}
+	}
+	for i, o := range partial.Objects {
+		if o.Kind == "Kustomization" && o.Name == "apps" {
+			labels, _ := o.At("metadata", "labels").(map[string]any)
+			labels["kustomize.toolkit.fluxcd.io/name"] = "other"
+			partial.Objects[i] = o
+		}
+	}
+	if _, err := New("a", partial, []json.RawMessage{json.RawMessage(component)}, nil); err == nil || !strings.Contains(err.Error(), "no Kustomization flux-system/other, which applies Kustomization flux-system/apps") {
+		t.Errorf("a dump without a parent: %v", err)
 	}
 	d := dump(t)
 	d.Objects[2].Name = "a;b"
