@@ -357,3 +357,28 @@ func TestHandOverBack(t *testing.T) {
 		})
 	}
 }
+
+// TestHandOverStops: a component that got another storage namespace after the script was printed installs over the running release. The
+// script detects it by the settings, and without this check by the history, and deletes nothing.
+func TestHandOverStops(t *testing.T) {
+	t.Parallel()
+	g := startGitops(t, "stops")
+	before := g.state()
+	g.handover()
+	g.does("sh handover.sh 3")
+	g.cluster.api("PATCH", "/platform_components/"+g.web, object{"flux": object{"storageNamespace": g.app}})
+	g.join(rig.Cluster{})
+	g.ready(helmAPI, "HelmRelease", g.cluster.ns, "platform-"+g.web)
+	for script, want := range map[string]string{
+		"sh handover.sh": "has release, storage and target namespace stops-web/stops-app/stops-app, not stops-web/stops-gitops/stops-app",
+		`grep -v "has release, storage and target" handover.sh > unchecked.sh; sh unchecked.sh`: "has installed release stops-web, not upgraded it. Delete nothing.",
+	} {
+		if out, err := g.shell(script); err == nil || !strings.Contains(out, want) {
+			t.Errorf("%s: %v, and not %q", script, err, want)
+		}
+	}
+	g.field(g.exists(helmAPI, "HelmRelease", g.ns, g.web), true, "spec", "suspend")
+	if tree := before[:strings.LastIndex(before, "\n")]; !strings.HasPrefix(g.state(), tree) {
+		t.Errorf("the release is\n%s\nbefore:\n%s", g.state(), before)
+	}
+}
