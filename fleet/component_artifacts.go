@@ -19,7 +19,9 @@ import (
 // may change later.
 func (c *checker) artifact(at, version, tag, digest string, images []api.ComponentImage) {
 	c.version(at+"/component_version", version)
-	if c.text(at+"/oci_tag", tag, 253) && tag != "" && !imageTag.MatchString(tag) && !isRange(tag) { // of a chart it may be a range
+	if text := c.text(at+"/oci_tag", tag, 253); text && isGitReference(tag) {
+		c.gitReference(at+"/oci_tag", tag)
+	} else if text && tag != "" && !imageTag.MatchString(tag) && !isRange(tag) { // of a chart it may be a range
 		c.problem(at+"/oci_tag", "must be a tag: letters, digits, dots, hyphens and underscores, at most 128; a version's + is _ in tags, and a digest goes into oci_digest")
 	}
 	c.digest(at+"/oci_digest", digest)
@@ -32,9 +34,13 @@ func (c *checker) artifact(at, version, tag, digest string, images []api.Compone
 // rangeForm is how the template of components tells a range from a version.
 var rangeForm = regexp.MustCompile(`[*^~<>=|, ]|^v?[0-9]+([.][0-9]+)?$|[.][xX]([.]|$)`)
 
-// version checks a version or a range, as Helm repositories and OCI registries have them.
+// version checks a version or a range, as Helm repositories and OCI registries have them, or a Git reference.
 func (c *checker) version(at, text string) {
 	if !c.text(at, text, 253) || text == "" {
+		return
+	}
+	if isGitReference(text) {
+		c.gitReference(at, text)
 		return
 	}
 	if !isRange(text) && (rangeForm.MatchString(text) || !imageTag.MatchString(strings.ReplaceAll(text, "+", "_"))) {

@@ -214,6 +214,7 @@ func adviseComponentsOn(c *checker, has *Effective) {
 		if e.OCIDigest != "" && !strings.HasPrefix(p.OCIURL, "oci://") {
 			c.warn("oci_digest of component %q on cluster %q has no effect: its source %s is not an OCI registry", e.ID, cl.ID, p.OCIURL)
 		}
+		c.adviseGitReferences(p, &e, cl.ID)
 		if p.Type == typeKustomize && len(e.ValuesFrom) > 0 {
 			c.warn("values_from of component %q on cluster %q has no effect: it is of type kustomize, and has no Helm values", e.ID, cl.ID)
 		}

@@ -77,8 +77,8 @@ var componentKind = definition[api.PlatformComponent, api.ComponentAssignment, a
 // of their names before the component's id.
 var componentObjects = map[string][]string{
 	"platform-": {"helm.toolkit.fluxcd.io/HelmRelease", "kustomize.toolkit.fluxcd.io/Kustomization"},
-	"charts-":   {"source.toolkit.fluxcd.io/OCIRepository", "source.toolkit.fluxcd.io/HelmRepository"},
-	"gated-":    {"source.toolkit.fluxcd.io/OCIRepository", "source.toolkit.fluxcd.io/HelmRepository"},
+	"charts-":   {"source.toolkit.fluxcd.io/OCIRepository", "source.toolkit.fluxcd.io/HelmRepository", "source.toolkit.fluxcd.io/GitRepository"},
+	"gated-":    {"source.toolkit.fluxcd.io/OCIRepository", "source.toolkit.fluxcd.io/HelmRepository", "source.toolkit.fluxcd.io/GitRepository"},
 	"gate-":     {rendering.FluxGroup + "/" + rendering.KindResourceSet},
 }
 
@@ -168,7 +168,7 @@ func normalizeType(obj map[string]any) {
 	switch {
 	case obj["type"] == nil && oci:
 		obj["type"], obj[typeDefaultField] = typeKustomize, true
-	case obj["type"] == nil, unset && obj["type"] == typeKustomize && !oci:
+	case obj["type"] == nil, unset && obj["type"] == typeKustomize && !oci && !isGitURL(u):
 		obj["type"] = TypeHelm
 	}
 	if obj["type"] != typeKustomize {
@@ -244,24 +244,27 @@ func checkSource(c *checker, p *api.PlatformComponent) {
 	u, err := url.Parse(p.OCIURL)
 	switch {
 	case err != nil || u.Hostname() == "" || !sourceScheme.MatchString(p.OCIURL):
-		c.problem("/oci_url", "must be an oci://, https:// or http:// URL")
-	case u.User != nil:
+		c.problem("/oci_url", "must be an oci://, https:// or http:// URL, or that of a Git repository: git+https:// or git+ssh://")
+	case u.User != nil && (u.Scheme != "git+ssh" || u.User.String() != u.User.Username()):
 		c.problem("/oci_url", "must not contain credentials; name a pull secret in secret_ref")
 	case u.RawQuery != "" || u.Fragment != "":
 		c.problem("/oci_url", "must have neither query nor fragment")
-	case p.Type == typeKustomize && u.Scheme != "oci":
-		c.problem("/type", "a kustomize component needs an oci:// URL")
+	case p.Type == typeKustomize && u.Scheme != "oci" && !isGitURL(p.OCIURL):
+		c.problem("/type", "a kustomize component needs an oci:// URL or that of a Git repository")
+	case isGitURL(p.OCIURL):
+		c.gitRepository(p, u)
 	case p.ComponentPath != "":
 		c.repository(p, u)
 	}
 	c.text("/oci_url", p.OCIURL, 2048)
 	if p.OCIDigest != "" && !strings.HasPrefix(p.OCIURL, "oci://") {
-		c.problem("/oci_digest", "needs an oci:// URL: a Helm repository has no digests that Flux can install")
+		c.problem("/oci_digest", "needs an oci:// URL: Flux can install a digest only from an OCI registry")
 	}
+	c.gitReferences(p)
 }
 
-// sourceScheme matches the schemes that the custom resources of Flux accept; they compare case-sensitively.
-var sourceScheme = regexp.MustCompile(`^(oci|https?)://`)
+// sourceScheme matches the schemes that the custom resources of Flux accept, after git+ for a GitRepository; they compare case-sensitively.
+var sourceScheme = regexp.MustCompile(`^(oci|https?|git\+(https?|ssh))://`)
 
 // releaseName checks the name of a Helm release.
 func (c *checker) releaseName(at, name string) {

@@ -284,6 +284,8 @@ func (p *policySource) addImagePolicy(image api.ImagePolicy) {
 func componentSource(p *api.PlatformComponent) (versions.Source, bool) {
 	oci := strings.HasPrefix(p.OCIURL, "oci://")
 	switch {
+	case strings.HasPrefix(p.OCIURL, "git+"):
+		return versions.Source{}, false
 	case p.Type == "helm" && oci:
 		return versions.Source{Kind: versions.Chart, URL: p.OCIURL, Path: p.ComponentPath}, true
 	case p.Type == "helm":

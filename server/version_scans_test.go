@@ -180,3 +180,16 @@ func TestScanOfHelmRepository(t *testing.T) {
 	w.runVersions(servers[0])
 	require.Equal(t, "proposed", w.get("/rollouts/auto-podinfo").want(200).json()["state"])
 }
+
+// TestGitRepositoriesAreNotScanned: the versions of a component from a Git repository are only those that are pushed.
+func TestGitRepositoriesAreNotScanned(t *testing.T) {
+	t.Parallel()
+	f := &fakeScanner{results: map[string]versions.Result{}}
+	w, servers := scanWorld(t, f)
+	w.policy(`{"range":">=6","interval":"1h"}`)
+	w.patch("/platform_components/podinfo", `{"oci_url":"git+https://git.example.com/acme/podinfo"}`).want(200)
+	servers[0].ScanVersions(t.Context())
+	require.Zero(t, f.take())
+	w.post(versionsPath, `{"version":"6.9.0"}`).want(202)
+	require.Equal(t, []string{"6.9.0"}, knownOf(w.get(versionsPath).want(200), 0))
+}

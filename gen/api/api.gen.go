@@ -1938,7 +1938,7 @@ type FluxPlatformComponent struct {
 	// Example: true
 	Enabled bool `json:"enabled"`
 
-	// ComponentPath Chart name, or path within the OCI artifact.
+	// ComponentPath Chart name, or path within the OCI artifact or the Git repository.
 	//
 	// Example: podinfo
 	ComponentPath string `json:"component_path"`
@@ -1995,7 +1995,7 @@ type FluxPlatformComponent struct {
 	// Example: podinfo
 	TargetNamespace string `json:"target_namespace"`
 
-	// SecretRef Pull secret on the cluster; empty for none.
+	// SecretRef Secret on the cluster with the credentials of the source; empty for none.
 	//
 	// Example:
 	SecretRef string `json:"secret_ref"`
@@ -2079,12 +2079,12 @@ type FluxRoleBindings struct {
 
 // FluxSource Where Flux gets a component from.
 type FluxSource struct {
-	// OCIURL Helm repository (https://) or OCI registry (oci://).
+	// OCIURL Helm repository (https://), OCI registry (oci://), or Git repository (git+https:// or git+ssh://).
 	//
 	// Example: https://stefanprodan.github.io/podinfo
 	OCIURL string `json:"oci_url"`
 
-	// OCITag Tag of the OCI artifact.
+	// OCITag Tag of the OCI artifact, or reference in the Git repository.
 	//
 	// Example: latest
 	OCITag string `json:"oci_tag"`
@@ -3928,7 +3928,7 @@ type PlatformComponent struct {
 	// Example: podinfo
 	ID string `json:"id"`
 
-	// ComponentPath Chart name, or path within the OCI artifact.
+	// ComponentPath Chart name, or path within the OCI artifact or the Git repository.
 	//
 	// Example: podinfo
 	ComponentPath string `json:"component_path"`
@@ -3943,7 +3943,7 @@ type PlatformComponent struct {
 	// Example: false
 	ClusterEnvEnabled bool `json:"cluster_env_enabled"`
 
-	// OCIURL Helm repository (https://) or OCI registry (oci://).
+	// OCIURL Helm repository (https://), OCI registry (oci://), or Git repository (git+https:// or git+ssh://).
 	//
 	// Example: https://stefanprodan.github.io/podinfo
 	OCIURL string `json:"oci_url"`
@@ -3953,7 +3953,7 @@ type PlatformComponent struct {
 	// Example: sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945
 	OCIDigest string `json:"oci_digest,omitempty"`
 
-	// OCITag Tag of the OCI artifact.
+	// OCITag Tag of the OCI artifact, or reference in the Git repository.
 	//
 	// Example: latest
 	OCITag string `json:"oci_tag"`
@@ -3979,7 +3979,7 @@ type PlatformComponent struct {
 	// Example: podinfo
 	TargetNamespace string `json:"target_namespace"`
 
-	// SecretRef Pull secret on the cluster; empty for none.
+	// SecretRef Secret on the cluster with the credentials of the source; empty for none.
 	//
 	// Example:
 	SecretRef string `json:"secret_ref"`
@@ -4024,7 +4024,7 @@ type PlatformComponentCreate struct {
 	// Example: podinfo
 	ID string `json:"id"`
 
-	// ComponentPath Chart name, or path within the OCI artifact.
+	// ComponentPath Chart name, or path within the OCI artifact or the Git repository.
 	//
 	// Example: podinfo
 	ComponentPath string `json:"component_path"`
@@ -4039,7 +4039,7 @@ type PlatformComponentCreate struct {
 	// Example: false
 	ClusterEnvEnabled nullable.Nullable[bool] `json:"cluster_env_enabled,omitempty"`
 
-	// OCIURL Helm repository (https://) or OCI registry (oci://).
+	// OCIURL Helm repository (https://), OCI registry (oci://), or Git repository (git+https:// or git+ssh://).
 	//
 	// Example: https://stefanprodan.github.io/podinfo
 	OCIURL string `json:"oci_url"`
@@ -4049,7 +4049,7 @@ type PlatformComponentCreate struct {
 	// Example: sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945
 	OCIDigest nullable.Nullable[string] `json:"oci_digest,omitempty"`
 
-	// OCITag Tag of the OCI artifact.
+	// OCITag Tag of the OCI artifact, or reference in the Git repository.
 	//
 	// Example: latest
 	OCITag nullable.Nullable[string] `json:"oci_tag,omitempty"`
@@ -4059,7 +4059,7 @@ type PlatformComponentCreate struct {
 	// Example: ["traefik"]
 	DependsOn nullable.Nullable[[]string] `json:"depends_on,omitempty"`
 
-	// Type Default by `oci_url`: kustomize for oci://, else helm. A kustomize that no request has set becomes helm with a URL that is not oci://.
+	// Type Default by `oci_url`: kustomize for oci://, else helm. A kustomize that no request has set becomes helm with the URL of a Helm repository.
 	//
 	// Example: helm
 	Type nullable.Nullable[string] `json:"type,omitempty"`
@@ -4079,7 +4079,7 @@ type PlatformComponentCreate struct {
 	// Example: podinfo
 	TargetNamespace nullable.Nullable[string] `json:"target_namespace,omitempty"`
 
-	// SecretRef Pull secret on the cluster; empty for none.
+	// SecretRef Secret on the cluster with the credentials of the source; empty for none.
 	//
 	// Example:
 	SecretRef nullable.Nullable[string] `json:"secret_ref,omitempty"`
@@ -4124,7 +4124,7 @@ type PlatformComponentPatch struct {
 	// Example: podinfo
 	ID nullable.Nullable[string] `json:"id,omitempty"`
 
-	// ComponentPath Chart name, or path within the OCI artifact.
+	// ComponentPath Chart name, or path within the OCI artifact or the Git repository.
 	//
 	// Example: podinfo
 	ComponentPath nullable.Nullable[string] `json:"component_path,omitempty"`
@@ -4139,7 +4139,7 @@ type PlatformComponentPatch struct {
 	// Example: false
 	ClusterEnvEnabled nullable.Nullable[bool] `json:"cluster_env_enabled,omitempty"`
 
-	// OCIURL Helm repository (https://) or OCI registry (oci://).
+	// OCIURL Helm repository (https://), OCI registry (oci://), or Git repository (git+https:// or git+ssh://).
 	//
 	// Example: https://stefanprodan.github.io/podinfo
 	OCIURL nullable.Nullable[string] `json:"oci_url,omitempty"`
@@ -4149,7 +4149,7 @@ type PlatformComponentPatch struct {
 	// Example: sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945
 	OCIDigest nullable.Nullable[string] `json:"oci_digest,omitempty"`
 
-	// OCITag Tag of the OCI artifact.
+	// OCITag Tag of the OCI artifact, or reference in the Git repository.
 	//
 	// Example: latest
 	OCITag nullable.Nullable[string] `json:"oci_tag,omitempty"`
@@ -4159,7 +4159,7 @@ type PlatformComponentPatch struct {
 	// Example: ["traefik"]
 	DependsOn nullable.Nullable[[]string] `json:"depends_on,omitempty"`
 
-	// Type Default by `oci_url`: kustomize for oci://, else helm. A kustomize that no request has set becomes helm with a URL that is not oci://.
+	// Type Default by `oci_url`: kustomize for oci://, else helm. A kustomize that no request has set becomes helm with the URL of a Helm repository.
 	//
 	// Example: helm
 	Type nullable.Nullable[string] `json:"type,omitempty"`
@@ -4177,7 +4177,7 @@ type PlatformComponentPatch struct {
 	// Example: podinfo
 	TargetNamespace nullable.Nullable[string] `json:"target_namespace,omitempty"`
 
-	// SecretRef Pull secret on the cluster; empty for none.
+	// SecretRef Secret on the cluster with the credentials of the source; empty for none.
 	//
 	// Example:
 	SecretRef nullable.Nullable[string] `json:"secret_ref,omitempty"`
@@ -4222,7 +4222,7 @@ type PlatformComponentUpdate struct {
 	// Example: podinfo
 	ID nullable.Nullable[string] `json:"id,omitempty"`
 
-	// ComponentPath Chart name, or path within the OCI artifact.
+	// ComponentPath Chart name, or path within the OCI artifact or the Git repository.
 	//
 	// Example: podinfo
 	ComponentPath nullable.Nullable[string] `json:"component_path,omitempty"`
@@ -4237,7 +4237,7 @@ type PlatformComponentUpdate struct {
 	// Example: false
 	ClusterEnvEnabled nullable.Nullable[bool] `json:"cluster_env_enabled,omitempty"`
 
-	// OCIURL Helm repository (https://) or OCI registry (oci://).
+	// OCIURL Helm repository (https://), OCI registry (oci://), or Git repository (git+https:// or git+ssh://).
 	//
 	// Example: https://stefanprodan.github.io/podinfo
 	OCIURL nullable.Nullable[string] `json:"oci_url,omitempty"`
@@ -4247,7 +4247,7 @@ type PlatformComponentUpdate struct {
 	// Example: sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945
 	OCIDigest nullable.Nullable[string] `json:"oci_digest,omitempty"`
 
-	// OCITag Tag of the OCI artifact.
+	// OCITag Tag of the OCI artifact, or reference in the Git repository.
 	//
 	// Example: latest
 	OCITag nullable.Nullable[string] `json:"oci_tag,omitempty"`
@@ -4257,7 +4257,7 @@ type PlatformComponentUpdate struct {
 	// Example: ["traefik"]
 	DependsOn nullable.Nullable[[]string] `json:"depends_on,omitempty"`
 
-	// Type Default by `oci_url`: kustomize for oci://, else helm. A kustomize that no request has set becomes helm with a URL that is not oci://.
+	// Type Default by `oci_url`: kustomize for oci://, else helm. A kustomize that no request has set becomes helm with the URL of a Helm repository.
 	//
 	// Example: helm
 	Type nullable.Nullable[string] `json:"type,omitempty"`
@@ -4277,7 +4277,7 @@ type PlatformComponentUpdate struct {
 	// Example: podinfo
 	TargetNamespace nullable.Nullable[string] `json:"target_namespace,omitempty"`
 
-	// SecretRef Pull secret on the cluster; empty for none.
+	// SecretRef Secret on the cluster with the credentials of the source; empty for none.
 	//
 	// Example:
 	SecretRef nullable.Nullable[string] `json:"secret_ref,omitempty"`

@@ -18,7 +18,7 @@ var shared = sync.OnceValues(func() (*rig.Env, error) {
 		Bin: os.Getenv("E2E_BIN"),
 		// sqlite or postgres.
 		Store:       os.Getenv("E2E_STORE"),
-		RealSources: []string{realSources, versionsCanary, versionsProd},
+		RealSources: []string{realSources, gitSources, versionsCanary, versionsProd},
 	})
 })
 

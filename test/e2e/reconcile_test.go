@@ -14,7 +14,7 @@ import (
 func (c *cluster) reconciled(component string, sources ...string) {
 	c.Helper()
 	applied := [][2]string{{helmAPI, "HelmRelease"}}
-	if sources[0] == "OCIRepository" {
+	if sources[0] == "OCIRepository" || sources[0] == "GitRepository" {
 		applied = append(applied, [2]string{kustomizeAPI, "Kustomization"})
 	}
 	before := map[string]any{}

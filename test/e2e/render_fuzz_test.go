@@ -111,8 +111,10 @@ var expected = map[string]func([]object) []wanted{
 			}
 			id := strings.ReplaceAll(in["id"].(string), "--", "-")
 			source := "HelmRepository"
-			if strings.HasPrefix(in["source"].(object)["oci_url"].(string), "oci://") {
+			if url := in["source"].(object)["oci_url"].(string); strings.HasPrefix(url, "oci://") {
 				source = "OCIRepository"
+			} else if strings.HasPrefix(url, "git+") {
+				source = "GitRepository"
 			}
 			name := "charts-" + id
 			if slices.ContainsFunc(in["dependencies"].([]object), func(d object) bool { return d["type"] != in["type"] }) {

@@ -84,9 +84,9 @@ func confirmed(random *rand.Rand, input object) object {
 
 func generatedComponent(random *rand.Rand, i int) object {
 	kustomize := random.IntN(3) == 0
-	kind, url := "helm", pick(random, "https://charts.example.com", "https://charts.example.com/x/", "http://charts.example.com", "oci://registry.example.com/charts", "oci://registry.example.com/charts/")
+	kind, url := "helm", pick(random, "https://charts.example.com", "https://charts.example.com/x/", "http://charts.example.com", "oci://registry.example.com/charts", "oci://registry.example.com/charts/", "git+https://git.example.com/charts")
 	if kustomize {
-		kind, url = "kustomize", pick(random, "oci://registry.example.com/platform", "oci://registry.example.com/platform/")
+		kind, url = "kustomize", pick(random, "oci://registry.example.com/platform", "oci://registry.example.com/platform/", "git+ssh://git@git.example.com/platform/")
 	}
 	patches, values := object{}, object{}
 	for n := range random.IntN(5) {
@@ -104,8 +104,8 @@ func generatedComponent(random *rand.Rand, i int) object {
 	component := object{
 		"id": identifier(random, i), "enabled": random.IntN(8) > 0, "type": kind,
 		"component_path":      pick(random, "podinfo", "core/cert-manager/1.14.0", "a/b/", "/leading"),
-		"component_version":   pick(random, "latest", "1.2.3", "v1.2.3", "1.2", "1", "1.2.x", "~1.2", ">=1.0.0 <2.0.0", "*", "1.2.3+build.5", "1.2.3-rc.1", "stable"),
-		"source":              object{"oci_url": url, "oci_tag": pick(random, "latest", "v1.0.0", "v1.0.0-1", "1.0", `<< inputs.id >>"`)},
+		"component_version":   pick(random, "latest", "1.2.3", "v1.2.3", "1.2", "1", "1.2.x", "~1.2", ">=1.0.0 <2.0.0", "*", "1.2.3+build.5", "1.2.3-rc.1", "stable", "refs/heads/a=b", strings.Repeat("0a", 20)),
+		"source":              object{"oci_url": url, "oci_tag": pick(random, "latest", "v1.0.0", "v1.0.0-1", "1.0", "~1", "refs/heads/1.x", strings.Repeat("0a", 20), `<< inputs.id >>"`)},
 		"cluster_env_enabled": random.IntN(2) == 0, "depends_on": []string{}, "dependencies": append([]object{}, dependencies...),
 		"patches": patches, "values": values, "release_name": identifier(random, i), "target_namespace": pick(random, "apps", "podinfo"),
 		"secret_ref": pick(random, "", "pull"), "cluster": clusterBlock(random),

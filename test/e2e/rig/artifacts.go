@@ -29,7 +29,9 @@ const noVersion = "9."
 //
 //   - slow: a load balancer that is never ready; job: a Job that never ends; extra: a ConfigMap;
 //   - tests: the names of tests. Those that begin with "bad" fail, those that begin with "pod" never end.
-func chart(name, version string) ([]byte, error) {
+func chart(name, version string) ([]byte, error) { return archive(chartFiles(name, version)) }
+
+func chartFiles(name, version string) map[string]string {
 	const object = `{{ $object := .Release.Name }}{{ with .Values.suffix }}{{ $object = printf "%s-%s" $object . }}{{ end }}`
 	files := map[string]string{
 		name + "/Chart.yaml":  fmt.Sprintf("apiVersion: v2\nname: %s\nversion: %s\nkubeVersion: \">=1.30.0-0\"\n", name, version),
@@ -107,7 +109,7 @@ spec:
 	if strings.HasPrefix(name, schemaChart) {
 		files[name+"/values.schema.json"] = `{"required": ["missing"]}`
 	}
-	return archive(files)
+	return files
 }
 
 const (
