@@ -29,11 +29,15 @@ func updateFlag() cli.Flag {
 // createCommand creates a definition, or changes an existing one. With --cluster it also assigns it, and then leaves an existing
 // one unchanged.
 func (v kindCommands) createCommand() *cli.Command {
+	var values []cli.Flag
+	if v.Values {
+		values = newValueFlags()
+	}
 	return &cli.Command{
 		Name:      "create",
 		Usage:     fmt.Sprintf("Create a %s, or change the given fields of an existing one; with --cluster or --layer create it if it does not exist, and assign it", v.Title),
 		ArgsUsage: "NAME", Description: args.ExampleText(v.Example),
-		Flags: slices.Concat(kinds.FlagsOf(v.Fields), kinds.FlagsOf(v.Overrides), []cli.Flag{
+		Flags: slices.Concat(kinds.FlagsOf(v.Fields), kinds.FlagsOf(v.Overrides), values, []cli.Flag{
 			clusterFlag("assign it to this `CLUSTER` too, in the same change"),
 			&cli.StringFlag{Name: "layer", Usage: "or to this `LAYER`"}, updateFlag(), change.FileFlag("the document"), change.DryRunFlag(), change.YesFlag(),
 		}, change.PlannedFlags()),
@@ -57,14 +61,30 @@ func (v kindCommands) createAndAssign(c *cli.Context, id string, doc map[string]
 	if err != nil {
 		return err
 	}
+	var values map[string]any
+	if v.Values {
+		values, err = componentCommands{v.session}.catalogValues(c, id, doc)
+	}
+	if err != nil {
+		return err
+	}
+	setValues := componentCommands{v.session}.catalogValueOperations(id, values)
 	if len(on.Ids)+len(on.Layers) == 0 {
 		if len(given) > 0 {
 			return args.Errorf("%s are settings of an assignment; name its --cluster or --layer", kinds.FlagNames(settings))
 		}
-		return v.PerformOn(c, v.Kind, change.Change{Operations: change.FixedOperations(v.ChangeOperations("put", id, doc)...)})
+		ops := append(v.ChangeOperations("put", id, doc), setValues...)
+		return v.PerformOn(c, v.Kind, change.Change{Operations: change.FixedOperations(ops...)})
+	}
+	if !c.Bool("update") {
+		setValues = nil
+		if len(values) > 0 {
+			doc["patches"] = values
+		}
 	}
 	put := v.ChangeOperation("put", id, doc)
-	ch := change.Change{Operations: change.FixedOperations(put, on.Operation(v.AssignOperation("assign"), kinds.WithID(v.Kind, id, given)))}
+	ops := append(append([]change.Operation{put}, setValues...), on.Operation(v.AssignOperation("assign"), kinds.WithID(v.Kind, id, given)))
+	ch := change.Change{Operations: change.FixedOperations(ops...)}
 	if !c.Bool("update") {
 		// An existing one is left unchanged, because other clusters use it and this command is about one.
 		put["if_absent"] = true
@@ -76,7 +96,8 @@ func (v kindCommands) createAndAssign(c *cli.Context, id string, doc map[string]
 			if err != nil {
 				return err
 			}
-			return v.printPair(c, assignment{id: id, settings: settings, given: given}, cluster, results[0].Document, results[1].Document)
+			last := len(results) - 1
+			return v.printPair(c, assignment{id: id, settings: settings, given: given}, cluster, results[last-1].Document, results[last].Document)
 		}
 	}
 	return v.Perform(c, ch)

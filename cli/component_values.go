@@ -55,7 +55,7 @@ func (s componentCommands) valuesOperation(c *cli.Context, on change.Targets, co
 	if len(on.Layers) > 0 && (c.IsSet("field-manager") || c.Bool("apply") || c.Bool("force")) {
 		return nil, args.Errorf("--field-manager, --apply and --force are for clusters: layers have no field managers")
 	}
-	if err := s.unquoteForKustomize(c, component, values); err != nil {
+	if err := s.unquoteForKustomize(c, component, values, nil); err != nil {
 		return nil, err
 	}
 	op := "patch_values"
@@ -78,15 +78,19 @@ func (s componentCommands) valuesOperation(c *cli.Context, on change.Targets, co
 }
 
 // unquoteForKustomize removes the quotes inside string values of a kustomize component. Only Helm needs them: all values of a kustomize
-// component are strings.
-func (s componentCommands) unquoteForKustomize(c *cli.Context, component string, values map[string]any) error {
+// component are strings. given are fields of the catalog entry that are about to be set.
+func (s componentCommands) unquoteForKustomize(c *cli.Context, component string, values, given map[string]any) error {
 	plain := map[string]any{}
 	for path, value := range values {
 		if text, ok := value.(string); ok && len(text) > 1 && strings.HasPrefix(text, `"`) && strings.HasSuffix(text, `"`) {
 			plain[path] = text[1 : len(text)-1]
 		}
 	}
-	if len(plain) == 0 {
+	switch {
+	case len(plain) == 0 || given["type"] == "helm":
+		return nil
+	case given["type"] == "kustomize":
+		maps.Copy(values, plain)
 		return nil
 	}
 	client, err := s.Connection.Client(c)
@@ -95,7 +99,10 @@ func (s componentCommands) unquoteForKustomize(c *cli.Context, component string,
 	}
 	known, err := conn.ReceiveAs[api.PlatformComponent](client.GetPlatformComponent(c.Context, component, nil))
 	if e, ok := errors.AsType[*apiclient.Error](err); ok && e.StatusCode == http.StatusNotFound {
-		return nil // the change reports it
+		if url, _ := given["oci_url"].(string); strings.HasPrefix(url, "oci://") { // a new entry, kustomize by default
+			maps.Copy(values, plain)
+		}
+		return nil // without an entry, the change reports it
 	}
 	if err != nil {
 		return err // the quotes would become part of the values of a kustomize component

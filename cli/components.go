@@ -57,6 +57,7 @@ func (s componentCommands) setCommand() *cli.Command {
 			args.ExampleText("component set grafana --component-version 17.1.0 --plan",
 				"component set grafana --selector environment=dev --component-version 17.1.0 --plan",
 				"component set grafana --all --component-version ''",
+				"component set podinfo -f values.yaml --plan",
 				"component set podinfo --cluster demo-cluster-01 --set replicaCount=3 --set ui.message='Hello, all'",
 				"component set podinfo --cluster demo-cluster-01 -f values.yaml --unset ui.color --dry-run",
 				"component set podinfo --selector environment=dev --set image.tag=6.9.0 --field-manager ci --plan"),
@@ -108,12 +109,22 @@ func (s componentCommands) setEntry(c *cli.Context) error {
 			return args.Errorf("--%s needs --cluster, --selector, --all or --layer", f.Names()[0])
 		}
 	}
-	for _, f := range valueFlags() {
-		if c.IsSet(f.Names()[0]) {
-			return args.Errorf("--%s needs --cluster, --selector, --all or --layer; values of the catalog are the patches of a document, each at its path: --file", f.Names()[0])
-		}
+	id, fields, err := s.DocumentFrom(c, kinds.Components)
+	if err != nil {
+		return err
 	}
-	return kindCommands{s.session, kinds.Components}.setFields(c)
+	values, err := s.catalogValues(c, id, fields)
+	if err != nil {
+		return err
+	}
+	ops := s.catalogValueOperations(id, values)
+	switch {
+	case len(fields) > 1:
+		ops = append(kinds.Components.ChangeOperations("update", id, fields), ops...)
+	case len(ops) == 0:
+		return args.Errorf("nothing to change: set at least one field or value")
+	}
+	return s.PerformOn(c, kinds.Components, change.Change{Operations: change.FixedOperations(ops...)})
 }
 
 // setThere changes settings and values of a component on clusters and in layers that have it.
