@@ -75,3 +75,8 @@ func checkLayerFlux(c *checker, l *layer, id string) {
 	}
 	c.flux(jsontext.Pointer("overrides", id, "flux"), doc.Component().Type, l.Overrides[id].Flux)
 }
+
+// FluxProblems returns the problems of the Flux settings of a component of a type, with pointers relative to the field.
+func FluxProblems(kind string, settings map[string]any) []Problem {
+	return problemsOf(fluxsettings.Check(kind, settings))
+}
