@@ -92,6 +92,14 @@ func (c *Cluster) SecretIn(text string) (Ref, bool) {
 	return Ref{}, false
 }
 
+// Mask replaces the values of Secrets in a text.
+func (c *Cluster) Mask(text string) string {
+	for _, s := range c.secrets {
+		text = strings.ReplaceAll(text, s.value, "***")
+	}
+	return text
+}
+
 // At returns the value at a path of fields; nil: there is none.
 func (o Object) At(path ...string) any {
 	var value any = o.Fields
@@ -106,6 +114,12 @@ func (o Object) At(path ...string) any {
 func (o Object) Text(path ...string) string {
 	text, _ := o.At(path...).(string)
 	return text
+}
+
+// Flag returns the boolean at a path of fields; false: there is none.
+func (o Object) Flag(path ...string) bool {
+	value, _ := o.At(path...).(bool)
+	return value
 }
 
 // Read reads the clusters of files and folders. A file is a cluster. Of a folder, each file and each folder in it is a cluster; all

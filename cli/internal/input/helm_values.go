@@ -96,6 +96,18 @@ func jsonValue(text string) (any, error) {
 	return stringsLiteral(v), nil
 }
 
+// Patch returns a value of Helm values as the API takes it at a path, such that the chart gets exactly this value: null as the string
+// "null", and a string quoted if the server would type it. A string with references stays a string with their values.
+func Patch(v any) any {
+	switch v := v.(type) {
+	case nil:
+		return null
+	case string:
+		return literal(v)
+	}
+	return v
+}
+
 // stringsLiteral quotes a JSON or YAML string at the top level, so that it stays a string. It leaves a string with references as it is:
 // the server types the result, unless the string has quotes inside. Strings inside lists and objects are never typed.
 func stringsLiteral(v any) any {
@@ -147,7 +159,7 @@ func flattenInto(values map[string]any, path string, v any) error {
 			break
 		}
 		for name, child := range v {
-			at := escape(name)
+			at := EscapeName(name)
 			if path != "" {
 				at = path + "." + at
 			}
@@ -173,7 +185,7 @@ func flattenInto(values map[string]any, path string, v any) error {
 	return nil
 }
 
-// escape escapes a name for use in a value path.
-func escape(name string) string {
+// EscapeName escapes a name for use in a value path.
+func EscapeName(name string) string {
 	return strings.NewReplacer(`\`, `\\`, `.`, `\.`, `[`, `\[`, `,`, `\,`, `=`, `\=`).Replace(name)
 }

@@ -72,6 +72,8 @@ func (kinds Kinds) Select(operands, types []string) ([]Selected, error) {
 type Export struct {
 	// Typed and Layered: the fleet has resource types and layers. Otherwise their fields are omitted.
 	Typed, Layered bool
+	// New: the documents are for a fleet that does not have them yet, so no null has to clear a setting.
+	New bool
 	// Limits are the limits of the identity that exports, as JSON: documents may be missing. Nil: it may read everything.
 	Limits json.RawMessage
 
@@ -217,6 +219,7 @@ func (e *Export) applicable(doc json.RawMessage, kind string) (json.RawMessage, 
 			continue
 		}
 		switch {
+		case e.New:
 		case key == componentsList && kind == layerKind:
 			value, err = withNulls(value, append([]string{"enabled"}, componentSettings...)...)
 		case key == componentsList:
