@@ -1,0 +1,377 @@
+package fluximport
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/fluxdump"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+)
+
+// builder makes one fleet of the components of all clusters.
+type builder struct {
+	report    *Report
+	clusters  []*member
+	entries   map[string][]entry // namespaces and role bindings by kind
+	refused   map[string]string  // reasons by kind/id
+	groups    []*group
+	documents map[string][]json.RawMessage
+	ids       map[string][]string // of the documents, by kind
+	layers    []map[string]any
+}
+
+// member is a cluster of the fleet.
+type member struct {
+	*translator
+	labels    map[string]string
+	variables map[string]any
+
+	components, namespaces, rolebindings []any
+	patches                              map[string]any
+}
+
+// entry is a definition of one cluster.
+type entry struct {
+	on     *member
+	object fluxdump.Object
+	id     string
+	fields map[string]any
+}
+
+// group is the components of several clusters that are one catalog entry.
+type group struct {
+	members []*member
+	parts   []*component
+}
+
+// build makes the documents. It can be called again after some have been refused.
+func (b *builder) build(opt Options) error {
+	b.documents, b.ids, b.layers = map[string][]json.RawMessage{}, map[string][]string{}, nil
+	for _, m := range b.clusters {
+		m.variables, m.patches, m.components, m.namespaces, m.rolebindings = map[string]any{}, map[string]any{}, nil, nil, nil
+	}
+	b.groups = b.group()
+	for _, g := range b.groups {
+		if err := b.catalogEntry(g); err != nil {
+			return err
+		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(b.entries)) {
+		if err := b.define(kind, b.entries[kind]); err != nil {
+			return err
+		}
+	}
+	for _, m := range b.clusters {
+		for name := range m.used {
+			m.variables[name] = m.settings[name]
+		}
+	}
+	b.planLayers(opt.Labels)
+	for _, layer := range b.layers {
+		if err := b.add("layer", layer); err != nil {
+			return err
+		}
+	}
+	for _, m := range b.clusters {
+		id := m.cluster.Name
+		doc := map[string]any{
+			"id": id, "cluster_dns": strings.ToLower(id + "." + opt.DNSSuffix), "environment": cmp.Or(m.labels["environment"], opt.Environment),
+			"platform_components": m.components, "namespaces": m.namespaces, "rolebindings": m.rolebindings, "patches": m.patches, "variables": m.variables,
+		}
+		labels := maps.Clone(m.labels)
+		delete(labels, "environment")
+		doc["labels"] = labels
+		maps.DeleteFunc(doc, func(_ string, v any) bool { return reflect.ValueOf(v).Len() == 0 })
+		if err := b.add("cluster", doc); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *builder) add(kind string, doc map[string]any) error {
+	raw, err := render.Encode(doc)
+	b.documents[kind] = append(b.documents[kind], raw)
+	b.ids[kind] = append(b.ids[kind], doc["id"].(string))
+	return err
+}
+
+// create creates the documents. again: some definitions were refused, and the documents have to be built without them.
+func (b *builder) create(fleet Fleet) (again bool, err error) {
+	var problems []error
+	err = fleet.Create(Kinds, b.documents, func(kind string, index int, pointer, detail string) {
+		id := b.ids[kind][index]
+		switch keys := pointerKeys(pointer); {
+		case kind == "platform_component":
+			again = b.refuse(id, "", keys, detail) || again
+		case kind == "cluster" && len(keys) == 3 && keys[0] == "patches":
+			again = b.refuse(keys[1], id, []string{"patches", keys[2]}, detail) || again
+		case kind == "namespace", kind == "rolebinding":
+			b.refused[kind+"/"+id], again = detail, true
+		default:
+			problems = append(problems, fmt.Errorf("%s/%s%s: %s", kind, id, pointer, detail))
+		}
+	})
+	switch {
+	case err == nil:
+		return false, nil
+	case again: // problems of clusters may be that a definition is missing
+		for _, m := range b.clusters {
+			m.dropDependencies()
+		}
+		return true, nil
+	case len(problems) > 0:
+		return false, fmt.Errorf("the fleet cannot have the documents: %w", errors.Join(problems...))
+	}
+	return false, fmt.Errorf("the fleet cannot have the documents: %w", err)
+}
+
+// refuse leaves out what is refused of a component: a value of Helm, or the object. cluster is empty for the catalog. It reports whether
+// there was something to leave out.
+func (b *builder) refuse(id, cluster string, keys []string, detail string) (changed bool) {
+	for _, g := range b.groups {
+		for i, c := range g.parts {
+			on := g.members[i].cluster.Name
+			switch {
+			case c.id != id || cluster != "" && cluster != on:
+				continue
+			case c.kind == helm && len(keys) == 2 && keys[0] == "patches":
+				if !c.dropped[keys[1]] {
+					changed, c.dropped[keys[1]] = true, true
+					b.report.reject(on, c.object.Ref, "values."+keys[1], detail)
+				}
+			default:
+				changed = true
+				b.report.reject(on, c.object.Ref, "", "the object is not taken: "+detail)
+				delete(g.members[i].done, c.object.Ref)
+			}
+		}
+	}
+	return changed
+}
+
+func pointerKeys(pointer string) []string {
+	keys := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
+	for i, key := range keys {
+		keys[i] = strings.NewReplacer("~1", "/", "~0", "~").Replace(key)
+	}
+	return keys
+}
+
+// group returns the catalog entries, with ids: components of equal name, release, source and dependencies are one.
+func (b *builder) group() []*group {
+	byKey := map[string]*group{}
+	for _, m := range b.clusters {
+		for _, ref := range slices.SortedFunc(maps.Keys(m.done), compareRefs) {
+			c := m.done[ref]
+			var depends []fluxdump.Ref
+			for _, d := range c.depends {
+				depends = append(depends, d.on)
+			}
+			slices.SortFunc(depends, compareRefs)
+			key := fmt.Sprint(c.kind, ref, c.name, c.target, c.source.url, c.source.secretRef, depends)
+			g := byKey[key]
+			if g == nil {
+				g = &group{}
+				byKey[key] = g
+			}
+			g.members, g.parts = append(g.members, m), append(g.parts, c)
+		}
+	}
+	groups := slices.SortedFunc(maps.Values(byKey), func(a, c *group) int {
+		return cmp.Or(cmp.Compare(len(c.parts), len(a.parts)), compareRefs(a.parts[0].object.Ref, c.parts[0].object.Ref), cmp.Compare(a.members[0].cluster.Name, c.members[0].cluster.Name))
+	})
+	known := map[string]bool{}
+	for _, g := range groups {
+		o := g.parts[0].object
+		id := dnsLabel(o.Name)
+		if known[id] {
+			id = dnsLabel(o.Name + "-" + o.Namespace)
+		}
+		for n := 2; known[id]; n++ {
+			suffix := fmt.Sprintf("-%d", n)
+			id = dnsLabel(o.Name)
+			id = strings.TrimRight(id[:min(len(id), maxReleaseName-len(suffix))], "-") + suffix
+		}
+		known[id] = true
+		for _, c := range g.parts {
+			c.id = id
+		}
+	}
+	slices.SortFunc(groups, func(a, c *group) int { return cmp.Compare(a.parts[0].id, c.parts[0].id) })
+	return groups
+}
+
+func compareRefs(a, b fluxdump.Ref) int {
+	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}
+
+var noLabel = regexp.MustCompile(`[^a-z0-9]+`)
+
+// dnsLabel returns a name as an id of a component.
+func dnsLabel(name string) string {
+	name = strings.Trim(noLabel.ReplaceAllString(strings.ToLower(name), "-"), "-")
+	return cmp.Or(strings.Trim(name[:min(len(name), maxReleaseName)], "-"), "component")
+}
+
+// catalogEntry adds a document of the catalog, and the assignments with what differs on each cluster.
+func (b *builder) catalogEntry(g *group) error {
+	first := g.parts[0]
+	fields, settings := make([]map[path]any, len(g.parts)), make([]map[string]string, len(g.parts))
+	flux, values, trees := make([]map[path]any, len(g.parts)), make([]map[path]any, len(g.parts)), make([]any, len(g.parts))
+	depends := map[string]bool{}
+	for i, c := range g.parts {
+		version := "component_version"
+		if c.kind == kustomize {
+			version = "oci_tag"
+		}
+		fields[i] = map[path]any{"component_path": c.source.chart, version: plainVersion(c.source.version)}
+		if c.source.digest != "" {
+			fields[i]["oci_digest"] = c.source.digest
+		}
+		for name, list := range map[string][]any{"values_from": c.valuesFrom, "images": c.images} {
+			if len(list) > 0 {
+				fields[i][name] = list
+			}
+		}
+		flux[i], values[i], trees[i], settings[i] = c.flux, c.substitute, c.values, g.members[i].settings
+		for _, d := range c.depends {
+			depends[g.members[i].done[d.on].id] = true
+		}
+	}
+	encode := func(values map[path]any) any { return values }
+	if first.kind == helm {
+		encode = func(values map[path]any) any { return patches(values) }
+		values = valuePaths(trees)
+		for i, c := range g.parts {
+			maps.DeleteFunc(values[i], func(at path, _ any) bool { return c.dropped[at] })
+		}
+	}
+	use := func(i int, name string) { g.members[i].used[name] = true }
+	commonFields, ownFields := split(fields, true, make([]map[string]string, len(fields)), nil)
+	for i := range g.parts { // a version and its digest are one setting, and lists of clusters follow those of the catalog
+		if _, differs := ownFields[i]["oci_digest"]; differs && first.kind == helm {
+			ownFields[i]["component_version"] = fields[i]["component_version"]
+		} else if differs {
+			ownFields[i]["oci_tag"] = fields[i]["oci_tag"]
+		}
+		for _, list := range []string{"values_from", "images"} {
+			if _, differs := ownFields[i][list]; differs {
+				for j := range g.parts {
+					ownFields[j][list] = fields[j][list]
+				}
+				delete(commonFields, list)
+			}
+		}
+	}
+	commonFlux, ownFlux := split(flux, false, make([]map[string]string, len(flux)), nil)
+	commonValues, ownValues := split(values, false, settings, use)
+	doc := map[string]any{"id": first.id, "type": first.kind, "oci_url": first.source.url}
+	maps.Copy(doc, commonFields)
+	if first.kind == helm {
+		doc["release_name"], doc["target_namespace"] = first.name, first.target
+	}
+	if first.source.secretRef != "" {
+		doc["secret_ref"] = first.source.secretRef
+	}
+	if len(depends) > 0 {
+		doc["depends_on"] = slices.Sorted(maps.Keys(depends))
+	}
+	if len(commonFlux) > 0 {
+		doc["flux"] = nested(commonFlux)
+	}
+	if len(commonValues) > 0 {
+		doc["patches"] = encode(commonValues)
+	}
+	for i, m := range g.members {
+		assignment := map[string]any{"id": first.id, "enabled": g.parts[i].enabled}
+		for field, value := range ownFields[i] {
+			if value != nil {
+				assignment[field] = value
+			}
+		}
+		if len(ownFlux[i]) > 0 {
+			assignment["flux"] = nested(ownFlux[i])
+		}
+		if len(ownValues[i]) > 0 {
+			m.patches[first.id] = encode(ownValues[i])
+		}
+		m.components = append(m.components, assignment)
+	}
+	return b.add("platform_component", doc)
+}
+
+// planLayers adds a layer for all clusters, and one for each value of a label that several but not all clusters have. Variables of all
+// clusters of a layer move into it.
+func (b *builder) planLayers(labels []Label) {
+	if len(b.clusters) < 2 {
+		return
+	}
+	b.layer("all", 100, map[string]any{"all": true}, b.clusters)
+	priority := 200
+	for _, label := range labels {
+		byValue := map[string][]*member{}
+		for _, m := range b.clusters {
+			byValue[m.labels[label.Key]] = append(byValue[m.labels[label.Key]], m)
+		}
+		for _, value := range slices.Sorted(maps.Keys(byValue)) {
+			members := byValue[value]
+			if value == "" || len(members) < 2 || len(members) == len(b.clusters) {
+				continue
+			}
+			b.layer(dnsLabel(label.Key+"-"+value), priority, map[string]any{"selector": label.Key + "=" + value}, members)
+			priority++
+		}
+	}
+}
+
+func (b *builder) layer(id string, priority int, layer map[string]any, members []*member) {
+	layer["id"], layer["priority"] = id, priority
+	shared := map[string]any{}
+	for name, value := range members[0].variables {
+		if !slices.ContainsFunc(members, func(m *member) bool { return m.variables[name] != value }) {
+			shared[name] = value
+			for _, m := range members {
+				delete(m.variables, name)
+			}
+		}
+	}
+	if len(shared) > 0 {
+		layer["variables"] = shared
+	}
+	b.layers = append(b.layers, layer)
+}
+
+// adopt moves common settings into the layers, in their order.
+func (b *builder) adopt(fleet Fleet) error {
+	var ids []string
+	for _, layer := range b.layers {
+		ids = append(ids, layer["id"].(string))
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	return fleet.Adopt(ids)
+}
+
+// checkSecrets refuses documents with a value of a Secret, as the last of all checks: no translation writes one.
+func (b *builder) checkSecrets(clusters []*fluxdump.Cluster) error {
+	for _, kind := range Kinds {
+		for _, doc := range b.documents[kind] {
+			for _, c := range clusters {
+				if secret, found := c.SecretIn(string(doc)); found {
+					return args.Errorf("a document of kind %s would contain a value of %s of cluster %s; nothing is written: leave Secrets out of the dump if the value is none", kind, secret, c.Name)
+				}
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,248 @@
+package fluximport
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/fluxdump"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/input"
+)
+
+// Difference is a difference between an object of the dump and the one that the fleet makes.
+type Difference struct {
+	Cluster, Object, Path string
+	Dump, Fleet           string // values, shortened and without those of Secrets
+}
+
+func (d Difference) String() string {
+	return fmt.Sprintf("%s: %s: %s is %v in the dump and %v in the fleet", d.Cluster, d.Object, d.Path, d.Dump, d.Fleet)
+}
+
+func shown(v any) string {
+	if v == nil {
+		return "absent"
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return fmt.Sprintf("%.200s", text)
+}
+
+// Check creates a fleet of documents, renders every cluster, compares it object by object with the dump, and returns the differences that
+// the report does not list and the number of compared objects.
+func (r *Result) Check(fleet Fleet, documents map[string][]json.RawMessage) (differences []Difference, compared int, err error) {
+	if err := fleet.Create(Kinds, documents, func(string, int, string, string) {}); err != nil {
+		return nil, 0, err
+	}
+	for _, t := range r.clusters {
+		raw, err := fleet.Render(t.cluster.Name)
+		if err != nil {
+			return nil, 0, fmt.Errorf("cluster %s: %w", t.cluster.Name, err)
+		}
+		rendered := map[fluxdump.Ref]fluxdump.Object{}
+		for _, text := range raw {
+			value, err := input.Decode(text)
+			if err != nil {
+				return nil, 0, err
+			}
+			o := fluxdump.Object{}
+			o.Fields, _ = value.(map[string]any)
+			o.APIVersion, o.Kind, o.Name, o.Namespace = o.Text("apiVersion"), o.Text("kind"), o.Text("metadata", "name"), o.Text("metadata", "namespace")
+			if group, _, grouped := strings.Cut(o.APIVersion, "/"); grouped {
+				o.Group = group
+			}
+			if strings.HasPrefix(o.Name, "gated-") || strings.HasPrefix(o.Name, "binding-") || strings.HasPrefix(o.Name, "adopt-") {
+				continue
+			}
+			rendered[o.Ref] = o
+		}
+		differs, n := t.compare(rendered)
+		differences, compared = append(differences, differs...), compared+n
+	}
+	return differences, compared, nil
+}
+
+func (t *translator) compare(rendered map[fluxdump.Ref]fluxdump.Object) (out []Difference, compared int) {
+	expect := func(o fluxdump.Object, want, got map[path]any) {
+		compared++
+		paths := map[path]bool{}
+		for at := range want {
+			paths[at] = true
+		}
+		for at := range got {
+			paths[at] = true
+		}
+		for _, at := range slices.Sorted(maps.Keys(paths)) {
+			if !reflect.DeepEqual(want[at], got[at]) && !t.report.listed(t.cluster.Name, o.Ref, at) {
+				out = append(out, Difference{t.cluster.Name, o.String(), at, t.cluster.Mask(shown(want[at])), t.cluster.Mask(shown(got[at]))})
+			}
+		}
+	}
+	ids := map[fluxdump.Ref]string{} // of components for which others can wait
+	for ref, c := range t.done {
+		if c.enabled {
+			ids[ref] = c.id
+		}
+	}
+	for _, ref := range slices.SortedFunc(maps.Keys(t.done), compareRefs) {
+		c := t.done[ref]
+		got, ok := rendered[fluxdump.Ref{Group: ref.Group, Kind: ref.Kind, Namespace: fluxNamespace, Name: "platform-" + c.id}]
+		if !c.enabled { // the templates render nothing
+			if ok {
+				out = append(out, Difference{t.cluster.Name, c.object.String(), "suspend", "true", "absent"})
+			}
+			compared++
+			continue
+		}
+		want := c.object
+		if isUnbuilt(want) {
+			want.Fields, _ = substituted(want.Fields, t.settings).(map[string]any)
+		}
+		fromDump := t.facts(c, want, t.cluster.Find, func(ref fluxdump.Ref) string { return ids[ref] })
+		var fromFleet map[path]any
+		if ok {
+			fromFleet = t.facts(nil, got, func(ref fluxdump.Ref) (fluxdump.Object, bool) {
+				ref.Name = strings.Replace(ref.Name, "gated-", "charts-", 1)
+				o, ok := rendered[ref]
+				return o, ok
+			}, func(ref fluxdump.Ref) string { return strings.TrimPrefix(ref.Name, "platform-") })
+		}
+		expect(c.object, fromDump, fromFleet)
+	}
+	return out, compared
+}
+
+// facts returns what an object of Flux installs, and how, by path. Values with the same effect are equal. c is nil for an object of the
+// fleet.
+func (t *translator) facts(c *component, o fluxdump.Object, find func(fluxdump.Ref) (fluxdump.Object, bool), component func(fluxdump.Ref) string) map[path]any {
+	out := map[path]any{}
+	if from, reason := findSource(find, o); reason == "" {
+		out["source.url"], out["source.path"], out["source.version"], out["source.digest"] = from.url, from.chart, from.version, from.digest
+		out["source.secretRef"] = from.secretRef
+	}
+	for at, value := range defaultsOf(o) {
+		out[at] = normal(value)
+	}
+	for at, value := range leaves(o.At("spec")) {
+		first, _, _ := strings.Cut(at, ".")
+		switch {
+		case first == "chart", first == "chartRef", first == "sourceRef", first == "values", at == "path", at == "suspend", at == "releaseName", at == "storageNamespace",
+			at == "targetNamespace" && isRelease(o.Ref), at == "install.createNamespace", strings.HasPrefix(at, "install.remediation"), first == "postBuild", first == "uninstall":
+		case at == "dependsOn":
+			out[at] = dependencyNames(o, value, component)
+		case at == "valuesFrom":
+			entries, _ := value.([]any)
+			for i, entry := range entries {
+				e := fluxdump.Object{Fields: map[string]any{"e": entry}}
+				out[fmt.Sprintf("valuesFrom.%d", i)] = fmt.Sprint(e.Text("e", "kind"), e.Text("e", "name"), e.Text("e", "valuesKey"), e.Text("e", "targetPath"), e.Flag("e", "optional"))
+			}
+		case at == "postRenderers", at == "images":
+			out["images"] = imageFacts(out, at, value)
+		default:
+			out[at] = normal(value)
+		}
+	}
+	if isRelease(o.Ref) {
+		out["releaseName"], out["targetNamespace"], out["storageNamespace"] = releaseName(o), targetNamespace(o), storageNamespace(o)
+		values, _ := o.At("spec", "values").(map[string]any)
+		t.valuesFacts(c, o, out, values)
+	} else if substitute := t.substituteFacts(o); len(substitute) > 0 {
+		maps.Copy(out, substitute)
+	}
+	maps.DeleteFunc(out, func(_ path, v any) bool { return v == nil || v == "" })
+	return out
+}
+
+// imageFacts returns the replaced images, and adds the other post-renderers.
+func imageFacts(out map[path]any, at path, value any) any {
+	entries, _ := value.([]any)
+	if at == "images" {
+		return normal(entries)
+	}
+	var images []any
+	for i, entry := range entries {
+		e := fluxdump.Object{Fields: map[string]any{"e": entry}}
+		fields, _ := e.At("e", "kustomize").(map[string]any)
+		if list, ok := fields["images"].([]any); ok && len(fields) == 1 {
+			images = append(images, list...)
+		} else {
+			out[fmt.Sprintf("postRenderers[%d]", i)] = entry
+		}
+	}
+	return normal(images)
+}
+
+// valuesFacts adds the values of a release: those of ConfigMaps of the dump, where the import takes them, below its own.
+func (t *translator) valuesFacts(c *component, o fluxdump.Object, out map[path]any, own map[string]any) {
+	if c != nil {
+		entries, _ := o.At("spec", "valuesFrom").([]any)
+		below := map[string]any{}
+		for i, entry := range slices.Backward(entries) {
+			e := fluxdump.Object{Fields: map[string]any{"e": entry}}
+			key := e.Text("e", "valuesKey")
+			if key == "" {
+				key = "values.yaml"
+			}
+			if i < len(c.valuesFrom) {
+				out[fmt.Sprintf("valuesFrom.%d", i)] = fmt.Sprint(e.Text("e", "kind"), e.Text("e", "name"), key, e.Text("e", "targetPath"), e.Flag("e", "optional"))
+				continue
+			}
+			delete(out, fmt.Sprintf("valuesFrom.%d", i))
+			if content, ok := t.configMapValues(o.Namespace, e.Text("e", "name"), key); ok {
+				below = merge(content, below)
+			}
+		}
+		own = merge(below, own)
+	}
+	for at, value := range leaves(own) {
+		if !isEmptyMap(value) {
+			out["values."+at] = plain(value)
+		}
+	}
+}
+
+func isEmptyMap(value any) bool {
+	fields, ok := value.(map[string]any)
+	return ok && len(fields) == 0
+}
+
+func (t *translator) substituteFacts(o fluxdump.Object) map[path]any {
+	out := map[path]any{}
+	from, _ := o.At("spec", "postBuild", "substituteFrom").([]any)
+	for _, entry := range from {
+		e := fluxdump.Object{Fields: map[string]any{"e": entry}}
+		configMap, _ := t.cluster.Find(fluxdump.Ref{Kind: e.Text("e", "kind"), Namespace: o.Namespace, Name: e.Text("e", "name")})
+		data, _ := configMap.At("data").(map[string]any)
+		for name, value := range data {
+			out["postBuild."+name] = fmt.Sprint(value)
+		}
+	}
+	substitute, _ := o.At("spec", "postBuild", "substitute").(map[string]any)
+	for name, value := range substitute {
+		out["postBuild."+name] = fmt.Sprint(value)
+	}
+	return out
+}
+
+func dependencyNames(o fluxdump.Object, value any, component func(fluxdump.Ref) string) string {
+	var names []string
+	entries, _ := value.([]any)
+	for _, entry := range entries {
+		e := fluxdump.Object{Fields: map[string]any{"e": entry}}
+		namespace := e.Text("e", "namespace")
+		if namespace == "" {
+			namespace = o.Namespace
+		}
+		if id := component(fluxdump.Ref{Group: o.Group, Kind: o.Kind, Namespace: namespace, Name: e.Text("e", "name")}); id != "" && e.Text("e", "readyExpr") == "" {
+			names = append(names, id)
+		}
+	}
+	sort.Strings(names)
+	return strings.Join(names, " ")
+}

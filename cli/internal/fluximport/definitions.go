@@ -1,0 +1,175 @@
+package fluximport
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/fluxdump"
+)
+
+// definitions collects the namespaces and role bindings of a cluster.
+func (b *builder) definitions(m *member) {
+	known := map[string]bool{}
+	for _, o := range m.cluster.Objects {
+		of, owned := owner(o)
+		if m.done[of] != nil || !owned && !isUnbuilt(o) {
+			continue
+		}
+		if _, inDump := m.cluster.Find(of); owned && inDump && !m.isReplaced(of) {
+			continue
+		}
+		e := entry{on: m, object: o, id: o.Name}
+		var kind, problem string
+		switch {
+		case o.Group == "" && o.Kind == "Namespace":
+			kind = "namespace"
+			e.fields = map[string]any{"deletion_policy": "orphan"}
+			for at := range leaves(o.At("spec")) {
+				m.field(o, cmp.Or(at, "spec"), template, "")
+			}
+			if strings.HasPrefix(o.Name, "kube-") || o.Name == "default" || o.Name == fluxNamespace {
+				m.report.keep(m.cluster.Name, o.Ref, "it belongs to Kubernetes or Flux")
+				continue
+			}
+		case o.Group == rbacGroup && strings.HasSuffix(o.Kind, "RoleBinding"):
+			kind = "rolebinding"
+			e.fields, problem = binding(o)
+		default:
+			continue
+		}
+		if known[kind+o.Name] {
+			problem = "another role binding of the cluster has this name, which is its id in the fleet"
+		}
+		if problem == "" {
+			problem = m.metadata(o, e.fields)
+		}
+		if kind == "rolebinding" {
+			for _, at := range []path{"roleRef", "subjects"} {
+				what := taken
+				if problem != "" {
+					what = left
+				}
+				m.field(o, at, what, "%s", problem)
+			}
+		}
+		if problem != "" {
+			m.report.keep(m.cluster.Name, o.Ref, problem)
+			continue
+		}
+		known[kind+o.Name] = true
+		b.entries[kind] = append(b.entries[kind], e)
+	}
+}
+
+func (t *translator) isReplaced(of fluxdump.Ref) bool {
+	return slices.ContainsFunc(t.report.fields, func(f field) bool {
+		return f.cluster == t.cluster.Name && f.object == of && f.outcome == replaced
+	})
+}
+
+// binding returns the fields of a role binding, or the reason why the fleet cannot have it.
+func binding(o fluxdump.Object) (fields map[string]any, problem string) {
+	fields = map[string]any{"role": o.Text("roleRef", "name"), "subjects": []any{}}
+	if o.Namespace != "" {
+		fields["namespace"] = o.Namespace
+	}
+	subjects, _ := o.Fields["subjects"].([]any)
+	for _, s := range subjects {
+		subject, _ := s.(map[string]any)
+		subject = maps.Clone(subject)
+		if subject["kind"] == "ServiceAccount" {
+			delete(subject, "apiGroup")
+			if subject["namespace"] == nil && o.Namespace != "" {
+				subject["namespace"] = o.Namespace
+			}
+		}
+		fields["subjects"] = append(fields["subjects"].([]any), subject)
+	}
+	switch {
+	case o.Text("roleRef", "kind") != "ClusterRole":
+		return nil, "it refers to a Role: use a ClusterRole, or a resource type"
+	case strings.HasPrefix(o.Name, "system:"), o.Name == "cluster-admin", strings.HasPrefix(o.Name, "flux-operator"), strings.HasPrefix(o.Name, "cluster-reconciler"), strings.HasPrefix(o.Name, "crd-controller"), strings.HasPrefix(o.Name, "kubeadm:"):
+		return nil, "the name belongs to Kubernetes or Flux"
+	case strings.Contains(o.Name, "__"):
+		return nil, "Flux's inventory reads two underscores in its name as a colon: rename it, or use a resource type"
+	}
+	return fields, ""
+}
+
+// metadata adds the labels and annotations of an object, without those that Flux, Kubernetes and kubectl set by themselves.
+func (t *translator) metadata(o fluxdump.Object, fields map[string]any) (problem string) {
+	for _, name := range []string{"labels", "annotations"} {
+		all, _ := o.At("metadata", name).(map[string]any)
+		kept := map[string]any{}
+		for key, value := range all {
+			text := fmt.Sprint(value)
+			if isUnbuilt(o) {
+				converted, reason := t.references(text, false)
+				if reason != "" {
+					return fmt.Sprintf("the value of %s: %s", key, reason)
+				}
+				text = fmt.Sprint(converted)
+			} else {
+				text = escapeReferences(text)
+			}
+			if secret, found := t.cluster.SecretIn(text); found {
+				return secretProposal(secret)
+			}
+			if !isAutomatic(key) {
+				kept[key] = text
+			}
+		}
+		if len(kept) > 0 {
+			fields[name] = kept
+		}
+	}
+	return ""
+}
+
+// isAutomatic reports whether a label or annotation is set by Kubernetes, or tells Flux who applies the object.
+func isAutomatic(key string) bool {
+	return key == "kubernetes.io/metadata.name" || strings.HasPrefix(key, kustomizeGroup+"/") || strings.HasPrefix(key, "fluxcd.controlplane.io/") ||
+		strings.HasPrefix(key, "kubectl.kubernetes.io/") || strings.HasPrefix(key, "resourceset.fluxcd.controlplane.io/")
+}
+
+// define adds the most frequent form of each definition. Clusters with another form do not get it.
+func (b *builder) define(kind string, entries []entry) error {
+	byID := map[string][]entry{}
+	for _, e := range entries {
+		byID[e.id] = append(byID[e.id], e)
+	}
+	for _, id := range slices.Sorted(maps.Keys(byID)) {
+		var forms []map[string]any
+		for _, e := range byID[id] {
+			forms = append(forms, e.fields)
+		}
+		if reason := b.refused[kind+"/"+id]; reason != "" {
+			for _, e := range byID[id] {
+				b.report.reject(e.on.cluster.Name, e.object.Ref, "", reason)
+				b.report.keep(e.on.cluster.Name, e.object.Ref, reason)
+			}
+			continue
+		}
+		best, _ := mostFrequent(forms)
+		doc := maps.Clone(best)
+		doc["id"] = id
+		for _, e := range byID[id] {
+			switch {
+			case !reflect.DeepEqual(e.fields, best):
+				b.report.keep(e.on.cluster.Name, e.object.Ref, "on some clusters it differs from the one in the fleet, and a definition has one form: make them equal, and assign it")
+			case kind == "namespace":
+				e.on.namespaces = append(e.on.namespaces, map[string]any{"id": id})
+			default:
+				e.on.rolebindings = append(e.on.rolebindings, map[string]any{"id": id})
+			}
+		}
+		if err := b.add(kind, doc); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,252 @@
+// Package fluximport translates the objects of Flux on running clusters into the documents of a fleet, and proves that the documents make
+// the same objects.
+//
+//	fluxdump.Cluster ── translator: releases, kustomizations, namespaces, bindings ──> components of each cluster
+//	components of all clusters ── builder: one catalog entry for equal ones, layers ──> documents
+//	documents ── Fleet.Render ──> objects ── facts: compared with those of the dump ──> Difference
+//
+// Every field of the spec of an object has one outcome in the [Report]. No value of a Secret is in a document.
+package fluximport
+
+import (
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/fluxdump"
+)
+
+// Fleet computes a fleet by the rules and the merge of the server.
+type Fleet interface {
+	// FluxProblems returns the problems of Flux settings of a component of a type, by their pointers.
+	FluxProblems(kind string, settings map[string]any) map[string]string
+	// Create creates documents by kind, in the order of the kinds. If it refuses some, it creates none and calls refused for each.
+	Create(kinds []string, documents map[string][]json.RawMessage, refused func(kind string, index int, pointer, detail string)) error
+	// Adopt moves the settings that all clusters of a layer have into the layer.
+	Adopt(layers []string) error
+	// Documents returns the documents of a kind.
+	Documents(kind string) []json.RawMessage
+	// Render returns the objects of a cluster.
+	Render(cluster string) ([]json.RawMessage, error)
+}
+
+// Kinds are the kinds of documents that an import creates, in the order in which they refer to each other.
+var Kinds = []string{"namespace", "rolebinding", "platform_component", "layer", "cluster"}
+
+// Options are the settings of an import.
+type Options struct {
+	Labels      []Label
+	Environment string // of clusters without a label environment
+	DNSSuffix   string // of the DNS name of a cluster, after its id
+	Settings    []string
+}
+
+// Result is a translated fleet.
+type Result struct {
+	Report    *Report
+	Documents map[string][]json.RawMessage // by kind
+
+	clusters []*translator
+}
+
+// Import translates the objects of clusters. It returns an error of the command line if there is nothing to take.
+func Import(clusters []*fluxdump.Cluster, newFleet func() Fleet, opt Options) (*Result, error) {
+	r, fleet := &Result{Report: newReport()}, newFleet()
+	r.Report.clusters = clusters
+	b := &builder{report: r.Report, entries: map[string][]entry{}, refused: map[string]string{}}
+	n := 0
+	for _, cluster := range clusters {
+		if !clusterID.MatchString(cluster.Name) || len(cluster.Name) > 63 {
+			return nil, args.Errorf("%s: %q cannot be the id of a cluster: rename it to at most 63 lower-case letters, digits, - and .", cluster.Source, cluster.Name)
+		}
+		t := &translator{cluster: cluster, fleet: fleet, report: r.Report, used: map[string]bool{}, done: map[fluxdump.Ref]*component{}}
+		t.settings = t.readSettings(opt.Settings)
+		t.translate()
+		n += len(t.done)
+		r.clusters = append(r.clusters, t)
+		labels, err := labelsOf(opt.Labels, cluster)
+		if err != nil {
+			return nil, err
+		}
+		m := &member{translator: t, labels: labels}
+		b.clusters = append(b.clusters, m)
+		b.definitions(m)
+	}
+	if n == 0 {
+		return nil, args.Errorf("there is no HelmRelease and no Kustomization that the fleet can have in %s", clusters[0].Source)
+	}
+	for again := true; again; {
+		if err := b.build(opt); err != nil {
+			return nil, err
+		}
+		if err := b.checkSecrets(clusters); err != nil {
+			return nil, err
+		}
+		fleet = newFleet()
+		var err error
+		if again, err = b.create(fleet); err != nil {
+			return nil, err
+		}
+	}
+	if err := b.adopt(fleet); err != nil {
+		return nil, err
+	}
+	r.Documents = map[string][]json.RawMessage{}
+	for _, kind := range Kinds {
+		for _, doc := range fleet.Documents(kind) {
+			short, err := shorten(kind, doc)
+			if err != nil {
+				return nil, err
+			}
+			r.Documents[kind] = append(r.Documents[kind], short)
+		}
+	}
+	return r, nil
+}
+
+var clusterID = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+
+// readSettings returns the values of the ConfigMaps of settings: those that a Kustomization substitutes from, and those with some names.
+func (t *translator) readSettings(names []string) map[string]string {
+	out := map[string]string{}
+	refs := map[fluxdump.Ref]bool{}
+	for _, k := range t.cluster.Kind(kustomizeGroup, "Kustomization") {
+		from, _ := k.At("spec", "postBuild", "substituteFrom").([]any)
+		for _, entry := range from {
+			e := fluxdump.Object{Fields: map[string]any{"e": entry}}
+			refs[fluxdump.Ref{Kind: e.Text("e", "kind"), Namespace: k.Namespace, Name: e.Text("e", "name")}] = true
+		}
+	}
+	for _, o := range t.cluster.Kind("", "ConfigMap") {
+		if !refs[o.Ref] && !slices.Contains(names, o.Name) {
+			continue
+		}
+		data, _ := o.At("data").(map[string]any)
+		for name, value := range data {
+			text, ok := value.(string)
+			if _, secret := t.cluster.SecretIn(text); ok && !secret && len(text) <= 1024 {
+				out[name] = text
+			}
+		}
+	}
+	return out
+}
+
+// owner returns the Kustomization that applies an object; ok: there is one.
+func owner(o fluxdump.Object) (ref fluxdump.Ref, ok bool) {
+	ref = fluxdump.Ref{Group: kustomizeGroup, Kind: "Kustomization", Namespace: o.Text("metadata", "labels", kustomizeGroup+"/namespace"), Name: o.Text("metadata", "labels", kustomizeGroup+"/name")}
+	return ref, ref.Name != ""
+}
+
+// translate decides about each object of the cluster.
+//
+// A Kustomization that applies HelmReleases or Kustomizations is replaced, because the import takes these. Another one becomes a component
+// and keeps its objects. Namespaces and role bindings are taken if a replaced Kustomization applies them, or if they come from kustomize
+// build; others are not of Flux.
+func (t *translator) translate() {
+	parents := map[fluxdump.Ref]bool{}
+	for _, o := range t.cluster.Objects {
+		if of, owned := owner(o); owned && of != o.Ref && (isRelease(o.Ref) || isKustomization(o.Ref)) {
+			parents[of] = true
+		}
+	}
+	for _, o := range t.cluster.Objects {
+		of, owned := owner(o)
+		switch {
+		case isKustomization(o.Ref) && parents[o.Ref]:
+			for at := range leaves(o.At("spec")) {
+				t.field(o, at, replaced, "")
+			}
+			t.inventory(o)
+		case isRelease(o.Ref), isKustomization(o.Ref):
+			t.component(o)
+		case o.Group == sourceGroup:
+		case owned && !parents[of], !owned && !isUnbuilt(o):
+		case o.Group == "" && o.Kind == "Namespace", o.Group == rbacGroup && strings.HasSuffix(o.Kind, "RoleBinding"):
+		case o.Kind == "ConfigMap" || o.Kind == "Secret":
+			t.report.keep(t.cluster.Name, o.Ref, "apply it as before, for example with a component of type kustomize")
+		default:
+			t.report.keep(t.cluster.Name, o.Ref, "a resource type can hold it: resource-type create --from-crd, or a component of type kustomize")
+		}
+	}
+	t.sources()
+	t.dropDependencies()
+}
+
+// dropDependencies drops the dependencies on objects that are not taken.
+func (t *translator) dropDependencies() {
+	for at, c := range t.done {
+		c.depends = slices.DeleteFunc(c.depends, func(d dependency) bool {
+			on := t.done[d.on]
+			if on == nil || d.on == at {
+				t.report.reject(t.cluster.Name, at, d.at, d.on.String()+" is not taken")
+			} else if !on.enabled {
+				t.report.reject(t.cluster.Name, at, d.at, d.on.String()+" is suspended: nothing waits for a component that is not enabled")
+			}
+			return on == nil || d.on == at || !on.enabled
+		})
+	}
+}
+
+// inventory records the objects of a replaced Kustomization that are not in the dump.
+func (t *translator) inventory(o fluxdump.Object) {
+	entries, _ := o.At("status", "inventory", "entries").([]any)
+	for _, entry := range entries {
+		e := fluxdump.Object{Fields: map[string]any{"e": entry}}
+		parts := strings.Split(e.Text("e", "id"), "_")
+		if len(parts) != 4 {
+			continue
+		}
+		ref := fluxdump.Ref{Namespace: parts[0], Name: strings.ReplaceAll(parts[1], "__", ":"), Group: parts[2], Kind: parts[3]}
+		if _, known := t.cluster.Find(ref); !known {
+			t.report.keep(t.cluster.Name, ref, "not in the dump; Flux deletes it with the Kustomization that applies it: take it over first")
+		}
+	}
+}
+
+// sources counts the fields of the sources.
+func (t *translator) sources() {
+	used := map[fluxdump.Ref]bool{}
+	for _, c := range t.done {
+		used[c.source.ref] = true
+	}
+	for _, o := range t.cluster.Objects {
+		if o.Group != sourceGroup {
+			continue
+		}
+		for at, value := range leaves(o.At("spec")) {
+			switch first, _, _ := strings.Cut(at, "."); {
+			case !used[o.Ref] && o.Kind != "HelmChart":
+				t.field(o, at, replaced, "")
+			case at == "url", first == "ref", at == "secretRef.name", o.Kind == "HelmChart" && slices.Contains([]string{"chart", "version", "sourceRef"}, first):
+				t.field(o, at, taken, "")
+			case slices.Contains([]string{"interval", "timeout", "type", "layerSelector", "suspend", "ignore"}, first), at == "provider" && value == "generic", normal(value) == nil, o.Kind == "HelmChart":
+				t.field(o, at, template, "")
+			default:
+				t.field(o, at, left, "the sources of the templates do not have it: set it for the whole cluster, or in a ResourceSet of your own")
+			}
+		}
+	}
+}
+
+// shorten returns a document without what the server sets by itself.
+func shorten(kind string, doc json.RawMessage) (json.RawMessage, error) {
+	var fields map[string]any
+	if err := json.Unmarshal(doc, &fields); err != nil {
+		return nil, err
+	}
+	of := fields["type"]
+	for key, value := range fields {
+		empty := normal(value) == nil || value == "" || value == nil
+		switch {
+		case slices.Contains([]string{"revision", "created_at", "updated_at", "target_namespace_set", "type_default"}, key),
+			empty && key != "priority", key == "cluster_name" && value == fields["id"],
+			key == "target_namespace" && of == kustomize,
+			kind == "platform_component" && (key == "component_version" || key == "oci_tag") && value == "latest":
+			delete(fields, key)
+		}
+	}
+	return json.Marshal(fields)
+}

@@ -1,0 +1,266 @@
+package fluximport
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/fluxdump"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/flux-resourceset/flux-resourceset/offline"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+func newFleet() Fleet { return new(offline.Fleet) }
+
+func label(t *testing.T, text string) Label {
+	t.Helper()
+	l, err := ParseLabel(text)
+	require.NoError(t, err)
+	return l
+}
+
+func imported(t *testing.T, opt Options, dirs ...string) (*Result, []*fluxdump.Cluster) {
+	t.Helper()
+	clusters, err := fluxdump.Read(dirs)
+	require.NoError(t, err)
+	opt.Environment, opt.DNSSuffix = "prod", "example.com"
+	result, err := Import(clusters, newFleet, opt)
+	require.NoError(t, err)
+	return result, clusters
+}
+
+// TestShapes: fleets in the shapes of public ones become the documents and the report of the golden file, and the documents install what
+// the dump has.
+func TestShapes(t *testing.T) {
+	t.Parallel()
+	for name, opt := range map[string]Options{
+		"home-ops": {},
+		"build":    {Settings: []string{"cluster-settings"}},
+		"settings": {Labels: []Label{label(t, "region=configmap:cluster-settings:REGION")}},
+		"mixed":    {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			result, clusters := imported(t, opt, filepath.Join("testdata", name))
+			var text strings.Builder
+			for _, kind := range Kinds {
+				for _, doc := range result.Documents[kind] {
+					yaml, err := render.YAML(doc)
+					require.NoError(t, err)
+					fmt.Fprintf(&text, "--- # %s\n%s", kind, yaml)
+				}
+			}
+			text.WriteString("\n" + result.Report.Markdown())
+			golden := filepath.Join("testdata", name+".golden")
+			if *update {
+				require.NoError(t, os.WriteFile(golden, []byte(text.String()), 0o600))
+			}
+			want, err := os.ReadFile(golden)
+			require.NoError(t, err)
+			require.Equal(t, string(want), text.String(), "go test ./cli/internal/fluximport -update writes the golden files")
+			differences, compared, err := result.Check(newFleet(), result.Documents)
+			require.NoError(t, err)
+			require.Empty(t, differences)
+			require.NotZero(t, compared)
+			requireEachFieldOnce(t, result.Report, clusters)
+			require.NotContains(t, text.String(), "correct-horse")
+		})
+	}
+}
+
+// requireEachFieldOnce: every field of the spec of each object of Flux has exactly one outcome.
+func requireEachFieldOnce(t *testing.T, r *Report, clusters []*fluxdump.Cluster) {
+	t.Helper()
+	want, got := map[string]int{}, map[string]int{}
+	for _, c := range clusters {
+		for _, o := range c.Objects {
+			if o.Group != sourceGroup && !isRelease(o.Ref) && !isKustomization(o.Ref) {
+				continue
+			}
+			for at := range leaves(o.At("spec")) {
+				want[fmt.Sprint(c.Name, " ", o.Ref, " ", at)]++
+			}
+		}
+	}
+	for _, f := range r.fields {
+		if f.object.Kind == "Namespace" || f.object.Group == rbacGroup {
+			continue
+		}
+		at, _, _ := strings.Cut(f.path, "[") // an entry of a list
+		if at != f.path {
+			require.Equal(t, 1, countOf(r.fields, f), f)
+			got[fmt.Sprint(f.cluster, " ", f.object, " ", at)] = 1
+			continue
+		}
+		got[fmt.Sprint(f.cluster, " ", f.object, " ", at)]++
+	}
+	require.Equal(t, want, got)
+}
+
+func countOf(fields []field, one field) (n int) {
+	for _, f := range fields {
+		if f.cluster == one.cluster && f.object == one.object && f.path == one.path {
+			n++
+		}
+	}
+	return n
+}
+
+// TestCheckFindsDifferences: a changed document installs something else, and the check says where.
+func TestCheckFindsDifferences(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		shape, kind, id string
+		change          func(doc map[string]any)
+		path            string
+	}{
+		{"home-ops", "platform_component", "grafana", func(d map[string]any) { d["component_version"] = "10.1.5" }, "source.version"},
+		{"home-ops", "platform_component", "grafana", func(d map[string]any) { d["release_name"] = "other" }, "releaseName"},
+		{"home-ops", "platform_component", "grafana", func(d map[string]any) { delete(d["flux"].(map[string]any), "storageNamespace") }, "storageNamespace"},
+		{"home-ops", "platform_component", "grafana", func(d map[string]any) { delete(d, "flux") }, "interval"},
+		{"home-ops", "platform_component", "grafana", func(d map[string]any) { d["patches"].(map[string]any)["replicas"] = 3 }, "values.replicas"},
+		{"home-ops", "platform_component", "grafana", func(d map[string]any) { delete(d["patches"].(map[string]any), "env.GF_ON") }, "values.env.GF_ON"},
+		{"home-ops", "platform_component", "grafana", func(d map[string]any) { d["patches"].(map[string]any)["env.GF_PORT"] = "3000" }, "values.env.GF_PORT"},
+		{"mixed", "platform_component", "config", func(d map[string]any) { delete(d, "depends_on") }, "dependsOn"},
+		{"build", "platform_component", "shop", func(d map[string]any) { delete(d, "values_from") }, "valuesFrom.0"},
+		{"mixed", "platform_component", "policies", func(d map[string]any) { delete(d["flux"].(map[string]any), "prune") }, "prune"},
+		{"mixed", "platform_component", "policies", func(d map[string]any) { delete(d, "patches") }, "postBuild.SIZE"},
+		{"mixed", "platform_component", "images", func(d map[string]any) { delete(d, "images") }, "images"},
+		{"settings", "cluster", "eu-paris", func(d map[string]any) { d["variables"].(map[string]any)["REPLICAS"] = "7" }, "values.replicaCount"},
+	} {
+		t.Run(c.shape+" "+c.path, func(t *testing.T) {
+			t.Parallel()
+			result, _ := imported(t, Options{Settings: []string{"cluster-settings"}}, filepath.Join("testdata", c.shape))
+			changed := maps.Clone(result.Documents)
+			changed[c.kind] = slices.Clone(changed[c.kind])
+			found := false
+			for i, raw := range changed[c.kind] {
+				var doc map[string]any
+				require.NoError(t, json.Unmarshal(raw, &doc))
+				if doc["id"] == c.id {
+					found = true
+					c.change(doc)
+					text, err := json.Marshal(doc)
+					require.NoError(t, err)
+					changed[c.kind][i] = text
+				}
+			}
+			require.True(t, found)
+			differences, _, err := result.Check(newFleet(), changed)
+			require.NoError(t, err)
+			require.True(t, slices.ContainsFunc(differences, func(d Difference) bool { return d.Path == c.path }), "%v", differences)
+		})
+	}
+}
+
+// TestManySimilarClusters: 40 clusters that differ in a few values become layers, variables and short documents.
+func TestManySimilarClusters(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for i := range 40 {
+		region, tier := []string{"eu", "us"}[i%2], []string{"dev", "prod"}[i/20]
+		var text strings.Builder
+		fmt.Fprintf(&text, "apiVersion: source.toolkit.fluxcd.io/v1\nkind: HelmRepository\nmetadata: {name: charts, namespace: flux-system, uid: a}\nspec: {url: 'https://charts.example.com', interval: 1h}\n")
+		for n := range 6 {
+			fmt.Fprintf(&text, "---\napiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: app-%d, namespace: apps, uid: b}\nspec:\n  interval: 10m\n  upgrade: {remediation: {retries: 3}}\n", n)
+			fmt.Fprintf(&text, "  chart: {spec: {chart: app, version: %s, sourceRef: {kind: HelmRepository, name: charts, namespace: flux-system}}}\n", map[string]string{"dev": "2.0.0", "prod": "1.0.0"}[tier])
+			fmt.Fprintf(&text, "  values: {host: app-%d.cluster-%02d.example.com, region: %s, same: true, replicas: %d}\n", n, i, region, map[string]int{"dev": 1, "prod": 3}[tier])
+		}
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, tier), 0o750))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, tier, fmt.Sprintf("%s-cluster-%02d.yaml", region, i)), []byte(text.String()), 0o600))
+	}
+	result, _ := imported(t, Options{Labels: []Label{label(t, "environment=folder"), label(t, "region=regexp:^([a-z]+)-")}}, filepath.Join(dir, "dev"), filepath.Join(dir, "prod"))
+	require.Len(t, result.Documents["platform_component"], 6)
+	require.Len(t, result.Documents["cluster"], 40)
+	var layers []string
+	for _, raw := range result.Documents["layer"] {
+		var layer struct {
+			ID, Selector string
+			All          bool
+			Patches      map[string]map[string]any
+			Components   []map[string]any `json:"platform_components"`
+		}
+		require.NoError(t, json.Unmarshal(raw, &layer))
+		layers = append(layers, layer.ID)
+		if layer.ID == "region-us" {
+			require.Equal(t, "region=us", layer.Selector)
+			require.Equal(t, map[string]any{"region": "us"}, layer.Patches["app-0"])
+		}
+		if layer.ID == "environment-prod" {
+			require.Equal(t, map[string]any{"replicas": 3.0}, layer.Patches["app-0"])
+		}
+	}
+	require.Equal(t, []string{"all", "environment-dev", "environment-prod", "region-eu", "region-us"}, layers)
+	var cluster map[string]any
+	require.NoError(t, json.Unmarshal(result.Documents["cluster"][0], &cluster))
+	require.Equal(t, "dev", cluster["environment"])
+	require.Equal(t, map[string]any{"host": "app-0.cluster-00.example.com"}, cluster["patches"].(map[string]any)["app-0"])
+	differences, compared, err := result.Check(newFleet(), result.Documents)
+	require.NoError(t, err)
+	require.Empty(t, differences)
+	require.Equal(t, 240, compared)
+}
+
+// TestReleaseNames: names are those of helm-controller.
+func TestReleaseNames(t *testing.T) {
+	t.Parallel()
+	for want, spec := range map[string]map[string]any{
+		"x":   {},
+		"a-x": {"targetNamespace": "a"},
+		"r":   {"releaseName": "r", "targetNamespace": "a"},
+		"a-namespace-with-a-rather-long-name-victo-8a08a2a2a2a2": {"releaseName": "a-namespace-with-a-rather-long-name-victo-8a08a2a2a2a2"[:53] + "y"},
+	} {
+		o := fluxdump.Object{Ref: fluxdump.Ref{Name: "x", Namespace: "n"}, Fields: map[string]any{"spec": spec}}
+		got := releaseName(o)
+		if len(want) <= 53 {
+			require.Equal(t, want, got)
+			continue
+		}
+		require.Len(t, got, 53)
+	}
+	// "sha256sum" of the long name begins with 12 digits of the shortened one.
+	long := strings.Repeat("a", 54)
+	require.Equal(t, strings.Repeat("a", 40)+"-", releaseName(fluxdump.Object{Ref: fluxdump.Ref{Name: long}})[:41])
+	require.Len(t, releaseName(fluxdump.Object{Ref: fluxdump.Ref{Name: long}}), 53)
+}
+
+// TestErrors: what cannot be imported is an error of the command line.
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	const release = "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: a, namespace: b}\nspec: {interval: 5m, chartRef: {kind: OCIRepository, name: c}}\n"
+	const source = "---\napiVersion: source.toolkit.fluxcd.io/v1\nkind: OCIRepository\nmetadata: {name: c, namespace: b}\nspec: {url: 'oci://example.com/team-secret/c', ref: {tag: 1.0.0}}\n"
+	for name, c := range map[string]struct{ file, text, want string }{
+		"nothing to take": {"x.yaml", "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n", "no HelmRelease and no Kustomization"},
+		"no source":       {"x.yaml", release, "no HelmRelease and no Kustomization"},
+		"name":            {"Berlin_1.yaml", release + source, `"Berlin_1" cannot be the id of a cluster`},
+		"secret in a URL": {"x.yaml", release + source + "---\napiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: b}\nstringData: {x: team-secret}\n", "value of Secret b/s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), c.file)
+			require.NoError(t, os.WriteFile(path, []byte(c.text), 0o600))
+			clusters, err := fluxdump.Read([]string{path})
+			require.NoError(t, err)
+			_, err = Import(clusters, newFleet, Options{Environment: "prod", DNSSuffix: "example.com"})
+			require.ErrorContains(t, err, c.want)
+			_, ofCommandLine := errors.AsType[args.Error](err)
+			require.True(t, ofCommandLine)
+		})
+	}
+	for _, text := range []string{"", "x", "=folder", "id=folder", "x=regexp:(", "x=regexp:a", "x=configmap:a", "x=other"} {
+		_, err := ParseLabel(text)
+		require.Error(t, err, text)
+	}
+}

@@ -1,0 +1,229 @@
+package fluximport
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/fluxdump"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/input"
+)
+
+// The API groups of Flux.
+const (
+	helmGroup      = "helm.toolkit.fluxcd.io"
+	kustomizeGroup = "kustomize.toolkit.fluxcd.io"
+	sourceGroup    = "source.toolkit.fluxcd.io"
+	rbacGroup      = "rbac.authorization.k8s.io"
+
+	fluxNamespace = "flux-system" // in which the templates create all objects of Flux
+)
+
+// Types of components.
+const (
+	helm      = "helm"
+	kustomize = "kustomize"
+)
+
+func isRelease(r fluxdump.Ref) bool { return r.Group == helmGroup && r.Kind == "HelmRelease" }
+
+func isKustomization(r fluxdump.Ref) bool {
+	return r.Group == kustomizeGroup && r.Kind == "Kustomization"
+}
+
+// leaves returns the values of an object by path: all that are no map with entries.
+func leaves(value any) map[path]any {
+	out := map[path]any{}
+	addLeaves(out, "", value)
+	return out
+}
+
+func addLeaves(out map[path]any, at path, value any) {
+	fields, isMap := value.(map[string]any)
+	if !isMap || len(fields) == 0 && at != "" {
+		out[at] = value
+		return
+	}
+	for key, below := range fields {
+		addLeaves(out, strings.TrimPrefix(at+"."+input.EscapeName(key), "."), below)
+	}
+}
+
+// releaseName returns the name of the Helm release of a HelmRelease, as helm-controller computes it.
+func releaseName(o fluxdump.Object) string {
+	name := o.Name
+	if given := o.Text("spec", "releaseName"); given != "" {
+		name = given
+	} else if namespace := o.Text("spec", "targetNamespace"); namespace != "" {
+		name = namespace + "-" + name
+	}
+	if len(name) > maxReleaseName {
+		return name[:40] + "-" + fmt.Sprintf("%x", sha256.Sum256([]byte(name)))[:12]
+	}
+	return name
+}
+
+const maxReleaseName = 53
+
+func targetNamespace(o fluxdump.Object) string {
+	return cmp.Or(o.Text("spec", "targetNamespace"), o.Namespace)
+}
+
+func storageNamespace(o fluxdump.Object) string {
+	return cmp.Or(o.Text("spec", "storageNamespace"), o.Namespace)
+}
+
+// gitSources: the fleet has components from Git repositories.
+const gitSources = false
+
+// source is where a component comes from.
+type source struct {
+	ref       fluxdump.Ref
+	url       string // of the API: with the prefix git+ for a Git repository
+	chart     string // path of the chart, or of the manifests
+	version   string // normalized: tag:… or semver:…; empty: the newest
+	digest    string
+	secretRef string
+}
+
+// findSource returns the source of a HelmRelease or a Kustomization. The reason says why there is none that the fleet can have.
+func findSource(find func(fluxdump.Ref) (fluxdump.Object, bool), o fluxdump.Object) (s source, reason string) {
+	at, version := []string{"spec", "chart", "spec"}, "version"
+	chart := o.Text("spec", "chart", "spec", "chart")
+	refAt := append(slices.Clone(at), "sourceRef")
+	switch {
+	case isKustomization(o.Ref):
+		refAt, chart = []string{"spec", "sourceRef"}, cmp.Or(strings.Trim(strings.TrimPrefix(o.Text("spec", "path"), "./"), "/"), ".")
+	case o.At("spec", "chartRef") != nil:
+		refAt, chart = []string{"spec", "chartRef"}, ""
+	}
+	ref := fluxdump.Ref{
+		Group: sourceGroup, Kind: o.Text(append(slices.Clone(refAt), "kind")...), Name: o.Text(append(slices.Clone(refAt), "name")...),
+		Namespace: cmp.Or(o.Text(append(slices.Clone(refAt), "namespace")...), o.Namespace),
+	}
+	at = append(at, version)
+	if ref.Kind == "HelmChart" {
+		of, ok := find(ref)
+		if !ok {
+			return s, fmt.Sprintf("%s is not in the dump: add it", ref)
+		}
+		o, at, chart = of, []string{"spec", version}, of.Text("spec", "chart")
+		ref = fluxdump.Ref{Group: sourceGroup, Kind: of.Text("spec", "sourceRef", "kind"), Namespace: of.Namespace, Name: of.Text("spec", "sourceRef", "name")}
+	}
+	of, ok := find(ref)
+	if !ok {
+		return s, fmt.Sprintf("%s is not in the dump: add it", ref)
+	}
+	s = source{ref: ref, url: strings.TrimSuffix(of.Text("spec", "url"), "/"), chart: chart, secretRef: of.Text("spec", "secretRef", "name")}
+	switch ref.Kind {
+	case "HelmRepository":
+		s.version = versionOf("", o.Text(at...))
+	case "OCIRepository":
+		s.version, s.digest = versionOf(of.Text("spec", "ref", "tag"), of.Text("spec", "ref", "semver")), of.Text("spec", "ref", "digest")
+		if tag := of.Text("spec", "ref", "tag"); isRange(tag) && !isKustomization(o.Ref) && of.Text("spec", "ref", "semver") == "" {
+			return s, fmt.Sprintf("the tag %q would be read as a range of versions: publish the chart under its full version", tag)
+		}
+		if !isKustomization(o.Ref) {
+			at := strings.LastIndex(s.url, "/")
+			if at <= len("oci://") {
+				return s, fmt.Sprintf("%s has no repository", s.url)
+			}
+			s.url, s.chart = s.url[:at], s.url[at+1:]
+		}
+	case "GitRepository":
+		if !gitSources {
+			return s, "a source of kind GitRepository is not possible: publish the chart or the manifests as an OCI artifact"
+		}
+		s.url = "git+" + s.url
+		s.chart = strings.Trim(strings.TrimPrefix(s.chart, "./"), "/")
+		if isKustomization(o.Ref) {
+			s.chart = cmp.Or(s.chart, ".")
+		}
+		switch ref := of.At("spec", "ref"); {
+		case of.Text("spec", "ref", "commit") != "" || of.Text("spec", "ref", "semver") != "":
+			return s, fmt.Sprintf("%s selects a commit or a range of versions: select a branch or a tag", of.Ref)
+		case of.Text("spec", "ref", "name") != "":
+			s.version = "tag:" + of.Text("spec", "ref", "name")
+		case of.Text("spec", "ref", "tag") != "":
+			s.version = "tag:refs/tags/" + of.Text("spec", "ref", "tag")
+		case of.Text("spec", "ref", "branch") != "" || ref == nil:
+			s.version = "tag:refs/heads/" + cmp.Or(of.Text("spec", "ref", "branch"), "master")
+		}
+		if !strings.HasPrefix(s.url, "git+https://") && !strings.HasPrefix(s.url, "git+http://") && !strings.HasPrefix(s.url, "git+ssh://") {
+			return s, fmt.Sprintf("the URL of %s is neither HTTPS nor SSH", of.Ref)
+		}
+	default:
+		return s, fmt.Sprintf("a source of kind %s is not possible: publish the chart or the manifests as an OCI artifact", cmp.Or(ref.Kind, "none"))
+	}
+	if s.url == "" || s.url == "git+" {
+		return s, fmt.Sprintf("%s has no URL", ref)
+	}
+	return s, ""
+}
+
+// versionRange matches what the template of a component takes for a range of versions.
+var versionRange = regexp.MustCompile(`[*^~<>=|, ]|^v?[0-9]+([.][0-9]+)?$|[.][xX]([.]|$)`)
+
+func isRange(version string) bool { return versionRange.MatchString(version) }
+
+// versionOf returns a tag or a range in one form, so that equal ones of different sources are equal.
+func versionOf(tag, semver string) string {
+	switch {
+	case semver == "*" || semver == "" && tag == "" || semver == "" && tag == "latest":
+		return ""
+	case isRange(semver):
+		return "semver:" + semver
+	}
+	return "tag:" + strings.ReplaceAll(cmp.Or(semver, tag), "_", "+")
+}
+
+// plainVersion returns the version as the API takes it.
+func plainVersion(version string) string {
+	_, text, _ := strings.Cut(version, ":")
+	return cmp.Or(text, "latest")
+}
+
+// defaultsOf are the values that Flux takes for absent fields, if they are not empty.
+func defaultsOf(o fluxdump.Object) map[path]any {
+	if isRelease(o.Ref) {
+		return map[path]any{"timeout": "5m", "maxHistory": json.Number("5"), "driftDetection.mode": "disabled"}
+	}
+	return map[path]any{"timeout": o.Text("spec", "interval"), "force": false}
+}
+
+// normal returns a value in one form, so that values with the same effect are equal; nil: it has none.
+func normal(value any) any {
+	switch v := value.(type) {
+	case bool:
+		if !v {
+			return nil
+		}
+	case map[string]any:
+		if len(v) == 0 {
+			return nil
+		}
+	case []any:
+		if len(v) == 0 {
+			return nil
+		}
+	case float64:
+		return normal(json.Number(fmt.Sprint(v)))
+	case json.Number:
+		if v == "0" {
+			return nil
+		}
+		if f, err := v.Float64(); err == nil {
+			return f
+		}
+	case string:
+		if d, err := time.ParseDuration(v); err == nil {
+			return d.String()
+		}
+	}
+	return value
+}

@@ -1,0 +1,303 @@
+package fluximport
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/fluxdump"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/input"
+)
+
+// component is a HelmRelease or a Kustomization of one cluster, as a component and its settings on the cluster.
+type component struct {
+	object  fluxdump.Object
+	kind    string // helm or kustomize
+	source  source
+	name    string // of the release
+	target  string // namespace
+	depends []dependency
+	enabled bool
+
+	flux       map[path]any  // settings by path
+	values     any           // of Helm
+	dropped    map[path]bool // values that the server refuses
+	substitute map[string]any
+	valuesFrom []any
+	images     []any
+
+	id string // of the catalog entry, which several clusters share
+}
+
+// dependency is an entry of the field dependsOn.
+type dependency struct {
+	on fluxdump.Ref
+	at path
+}
+
+// translator translates the objects of one cluster.
+type translator struct {
+	cluster  *fluxdump.Cluster
+	fleet    Fleet
+	report   *Report
+	settings map[string]string // variables of the cluster, from the ConfigMaps of its settings
+	used     map[string]bool   // variables that texts of the files refer to
+	done     map[fluxdump.Ref]*component
+}
+
+func (t *translator) field(o fluxdump.Object, at path, what outcome, format string, values ...any) {
+	t.report.add(t.cluster.Name, o.Ref, at, what, format, values...)
+}
+
+// refuse records that an object cannot be a component.
+func (t *translator) refuse(o fluxdump.Object, reason string) {
+	for at := range leaves(o.At("spec")) {
+		t.field(o, at, left, "the object is not taken: %s", reason)
+	}
+}
+
+// component translates a HelmRelease or a Kustomization, unless the fleet cannot have it.
+func (t *translator) component(o fluxdump.Object) {
+	for at, reason := range map[path]string{"kubeConfig": "it installs on another cluster: import the object there", "serviceAccountName": "the permissions of a component cannot be limited: remove the field, or leave the object to Flux"} {
+		if o.At("spec", at) != nil {
+			t.refuse(o, reason)
+			return
+		}
+	}
+	from, reason := findSource(t.cluster.Find, o)
+	if name := releaseName(o); reason == "" && isRelease(o.Ref) && !clusterID.MatchString(name) {
+		reason = fmt.Sprintf("%q cannot be the name of a release", name)
+	}
+	if reason != "" {
+		t.refuse(o, reason)
+		return
+	}
+	c := &component{object: o, kind: kustomize, source: from, enabled: !o.Flag("spec", "suspend"), flux: map[path]any{}, dropped: map[path]bool{}}
+	spec := leaves(o.At("spec"))
+	if isRelease(o.Ref) {
+		c.kind, c.name, c.target = helm, releaseName(o), targetNamespace(o)
+		c.flux["storageNamespace"] = storageNamespace(o)
+		t.releaseDefaults(c, spec)
+	} else {
+		if reason := t.substitutions(c); reason != "" {
+			t.refuse(o, reason)
+			return
+		}
+		c.name = o.Name
+		t.kustomizationDefaults(c, spec)
+	}
+	values := map[path]any{}
+	for _, at := range slices.Sorted(maps.Keys(spec)) {
+		if below, ok := strings.CutPrefix(at, "values."); ok && c.kind == helm {
+			values[below] = spec[at]
+			continue
+		}
+		t.specField(c, at, spec[at])
+	}
+	if c.kind == helm {
+		t.values(c, values)
+	}
+	if from.secretRef != "" && from.ref.Namespace != fluxNamespace {
+		t.report.step("Copy Secret %s/%s to %s on %s: %s reads it there.", from.ref.Namespace, from.secretRef, fluxNamespace, t.cluster.Name, o.Ref)
+	}
+	t.done[o.Ref] = c
+}
+
+// releaseDefaults sets what Flux does if a field is absent and the template of a component does otherwise.
+func (t *translator) releaseDefaults(c *component, spec map[path]any) {
+	if spec["upgrade.remediation.retries"] == nil {
+		c.flux["upgrade.remediation.retries"] = json.Number("0")
+	}
+}
+
+func (t *translator) kustomizationDefaults(c *component, spec map[path]any) {
+	if spec["wait"] == nil {
+		c.flux["wait"] = false
+	}
+	if spec["timeout"] == nil {
+		c.flux["timeout"] = spec["interval"]
+	}
+}
+
+// specField decides the outcome of a field of the spec other than a value of Helm.
+func (t *translator) specField(c *component, at path, value any) {
+	o := c.object
+	first, _, _ := strings.Cut(at, ".")
+	switch {
+	case at == "chart.spec.chart", at == "chart.spec.version", strings.HasPrefix(at, "chart.spec.sourceRef."), first == "chartRef", first == "sourceRef", at == "path",
+		at == "releaseName", at == "targetNamespace" && c.kind == helm, at == "storageNamespace", at == "suspend":
+		t.field(o, at, taken, "")
+	case at == "chart.spec.interval", at == "chart.spec.reconcileStrategy" && value == "ChartVersion", at == "install.createNamespace", at == "values" && c.kind == helm,
+		strings.HasPrefix(at, "chart.metadata."), first == "uninstall" && normal(value) == nil:
+		t.field(o, at, template, "")
+	case strings.HasPrefix(at, "install.remediation."):
+		t.field(o, at, left, "left out for the hand-over, because the remediation of a failed install uninstalls the application; set it afterwards: component set ID --flux install.remediation.retries=3")
+	case at == "dependsOn":
+		t.dependencies(c, value)
+	case at == "valuesFrom":
+		t.valuesFrom(c, value)
+	case at == "postRenderers", at == "images":
+		t.images(c, at, value)
+	case first == "postBuild":
+	case first == "chart":
+		t.field(o, at, left, "not possible for a chart of the fleet")
+	default:
+		t.setting(c, at, value)
+	}
+}
+
+// setting takes a field as a setting of the field flux, if the fleet accepts it.
+func (t *translator) setting(c *component, at path, value any) {
+	defaults := map[path]any{"interval": "10m", "timeout": "5m", "upgrade.remediation.retries": json.Number("3"), "driftDetection.mode": "disabled", "wait": true, "prune": true}
+	if known, ok := defaults[at]; ok && normal(known) == normal(value) {
+		t.field(c.object, at, template, "")
+		return
+	}
+	setting := settingOf(at)
+	whole := c.object.At(append([]string{"spec"}, strings.Split(setting, ".")...)...)
+	if setting == at {
+		whole = value
+	}
+	problems := t.fleet.FluxProblems(c.kind, nested(map[path]any{setting: plain(whole)}))
+	if len(problems) > 0 {
+		t.field(c.object, at, left, "%s", problems[slices.Sorted(maps.Keys(problems))[0]])
+		return
+	}
+	t.field(c.object, at, taken, "")
+	c.flux[setting] = whole
+}
+
+// settingOf returns the path of the setting that has a field: an object can be one setting.
+func settingOf(at path) path {
+	for _, setting := range []path{"commonMetadata.labels", "commonMetadata.annotations", "install.strategy", "upgrade.strategy", "decryption"} {
+		if strings.HasPrefix(at, setting+".") {
+			return setting
+		}
+	}
+	return at
+}
+
+// dependencies takes the dependencies on objects that are components on this cluster. The fleet resolves them later.
+func (t *translator) dependencies(c *component, value any) {
+	entries, _ := value.([]any)
+	for i, entry := range entries {
+		e := fluxdump.Object{Fields: map[string]any{"e": entry}}
+		ref := fluxdump.Ref{Group: c.object.Group, Kind: c.object.Kind, Namespace: cmp.Or(e.Text("e", "namespace"), c.object.Namespace), Name: e.Text("e", "name")}
+		at := fmt.Sprintf("dependsOn[%d]", i)
+		if e.Text("e", "readyExpr") != "" {
+			t.field(c.object, at, left, "readyExpr is not possible: use healthCheckExprs of the other component")
+			continue
+		}
+		c.depends = append(c.depends, dependency{ref, at})
+		t.field(c.object, at, taken, "")
+	}
+}
+
+// images takes a list of replaced images.
+func (t *translator) images(c *component, at path, value any) {
+	entries, _ := value.([]any)
+	for i, entry := range entries {
+		e := fluxdump.Object{Fields: map[string]any{"e": entry}}
+		here := fmt.Sprintf("%s[%d]", at, i)
+		images := []any{entry}
+		if at == "postRenderers" {
+			images, _ = e.At("e", "kustomize", "images").([]any)
+			fields, _ := e.At("e", "kustomize").(map[string]any)
+			if len(images) == 0 || len(fields) != 1 || len(c.images) > 0 {
+				t.field(c.object, here, left, "post-renderers are not possible, apart from images: set the values of the chart, or publish a chart that contains the change")
+				continue
+			}
+		}
+		for _, image := range images {
+			one, _ := image.(map[string]any)
+			taken := map[string]any{"name": one["name"]}
+			for field, name := range map[string]string{"new_name": "newName", "new_tag": "newTag", "digest": "digest"} {
+				if one[name] != nil {
+					taken[field] = one[name]
+				}
+			}
+			c.images = append(c.images, taken)
+		}
+		t.field(c.object, here, taken, "")
+	}
+}
+
+// valuesFrom takes references to Secrets, and to ConfigMaps that a Secret follows. The content of the other ConfigMaps becomes values.
+func (t *translator) valuesFrom(c *component, value any) {
+	entries, _ := value.([]any)
+	inline := map[string]any{}
+	kept := 0
+	for i, entry := range slices.Backward(entries) {
+		e := fluxdump.Object{Fields: map[string]any{"e": entry}}
+		at, kind, name := fmt.Sprintf("valuesFrom[%d]", i), e.Text("e", "kind"), e.Text("e", "name")
+		key := cmp.Or(e.Text("e", "valuesKey"), "values.yaml")
+		t.field(c.object, at, taken, "")
+		if content, ok := t.configMapValues(c.object.Namespace, name, key); ok && kept == 0 && kind == "ConfigMap" && e.Text("e", "targetPath") == "" {
+			inline = merge(content, inline)
+			continue
+		}
+		kept++
+		ref := map[string]any{"kind": kind, "name": name, "values_key": key}
+		if path := e.Text("e", "targetPath"); path != "" {
+			ref["target_path"] = path
+		}
+		if e.Flag("e", "optional") {
+			ref["optional"] = true
+		}
+		c.valuesFrom = append([]any{ref}, c.valuesFrom...)
+		if c.object.Namespace != fluxNamespace {
+			t.report.step("Copy %s %s/%s to %s on %s: the release reads its values there.", kind, c.object.Namespace, name, fluxNamespace, t.cluster.Name)
+		}
+	}
+	if len(inline) > 0 {
+		c.values = inline
+	}
+}
+
+// configMapValues returns the values in a key of a ConfigMap of the dump.
+func (t *translator) configMapValues(namespace, name, key string) (map[string]any, bool) {
+	o, ok := t.cluster.Find(fluxdump.Ref{Kind: "ConfigMap", Namespace: namespace, Name: name})
+	text := o.Text("data", key)
+	if !ok || text == "" {
+		return nil, false
+	}
+	raw, err := input.Object([]byte(text), name)
+	if err != nil {
+		return nil, false
+	}
+	value, err := input.Decode(raw)
+	values, isMap := value.(map[string]any)
+	return values, err == nil && isMap
+}
+
+// values takes the values of a release: those of ConfigMaps below those in the object.
+func (t *translator) values(c *component, own map[path]any) {
+	spec, _ := c.object.At("spec", "values").(map[string]any)
+	below, _ := c.values.(map[string]any)
+	c.values = t.convert(c, "values", merge(below, spec))
+	for _, at := range slices.Sorted(maps.Keys(own)) {
+		if !t.report.listed(t.cluster.Name, c.object.Ref, "values."+at) {
+			t.field(c.object, "values."+at, taken, "")
+		}
+	}
+}
+
+// merge merges values as Helm does: an entry of above replaces one of below, maps are merged.
+func merge(below, above map[string]any) map[string]any {
+	out := maps.Clone(below)
+	if out == nil {
+		out = map[string]any{}
+	}
+	for key, value := range above {
+		lower, both := out[key].(map[string]any)
+		upper, maps := value.(map[string]any)
+		if both && maps {
+			value = merge(lower, upper)
+		}
+		out[key] = value
+	}
+	return out
+}
