@@ -5,12 +5,16 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/change"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/fluximport"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/urfave/cli/v2"
 )
 
 // Env is the environment of a run.
 type Env = conn.Env
+
+// OfflineFleet computes a fleet in this process, by the rules of the server.
+type OfflineFleet = fluximport.Fleet
 
 // session is one run of the program.
 type session struct {

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/flux-resourceset/flux-resourceset/cli"
+	"github.com/flux-resourceset/flux-resourceset/offline"
 	"github.com/mattn/go-isatty"
 	"golang.org/x/term"
 )
@@ -29,6 +30,7 @@ func run() int {
 		Size:           size,
 		Getenv:         os.Getenv,
 		Version:        version,
+		Offline:        func() cli.OfflineFleet { return new(offline.Fleet) },
 	})
 }
 

@@ -22,8 +22,8 @@ import (
 )
 
 // validateCommand checks files without a server: it applies them, as a dry run, to an empty fleet in this process, so
-// the schema, the references and every rule are those of the server. It is a command of this program because the command
-// line client would be three times as large with the rules in it.
+// the schema, the references and every rule are those of the server. It is a command of this program because it checks the schema too, with
+// a server in this process: the command line client would be three times as large with one.
 func validateCommand() *cli.Command {
 	return &cli.Command{
 		Name: "validate", Usage: "check the files of a fleet, without a server: their schema, references and rules", OnUsageError: usageError,

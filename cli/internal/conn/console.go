@@ -10,6 +10,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/config"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/fluximport"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/input"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/planview"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
@@ -30,6 +31,8 @@ type Env struct {
 	Version string
 	// Now is the clock; nil: the system's.
 	Now func() time.Time
+	// Offline returns an empty fleet of this process, computed by the rules of the server. Nil: the program has none.
+	Offline func() fluximport.Fleet
 }
 
 // Console is the environment of a run, and its messages on standard error.

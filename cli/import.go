@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/change"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/fluxdump"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/fluximport"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/manifests"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
+	"github.com/urfave/cli/v2"
+)
+
+// importer translates what other tools have into files of a fleet.
+type importer struct{ *session }
+
+func (s importer) importCommand() *cli.Command {
+	return &cli.Command{
+		Name:        "import",
+		Usage:       "Translate clusters of other tools into files of a fleet",
+		Subcommands: []*cli.Command{s.fluxCommand()},
+	}
+}
+
+func (s importer) fluxCommand() *cli.Command {
+	return &cli.Command{
+		Name:      "flux",
+		Usage:     "Translate running clusters of Flux into files for apply, and prove that they install the same",
+		ArgsUsage: "FILE|DIR...",
+		Description: "A FILE has the objects of one cluster, whose id is its name without the extension:\n" +
+			"kubectl get helmreleases,helmrepositories,helmcharts,ocirepositories,gitrepositories,buckets,kustomizations,\\\n" +
+			"namespaces,rolebindings,clusterrolebindings,configmaps -A -o yaml > dumps/berlin-01.yaml\n" +
+			"or the output of kustomize build. Of a DIR, each file and each folder in it is a cluster.\n\n" +
+			"It needs no server and changes nothing on a cluster. DIR of --out gets the documents, and report.md: what is taken, what the\n" +
+			"templates set, and what the fleet cannot have, with proposals. --check renders every cluster from the documents and\n" +
+			"compares it with the dump; the exit code is 1 if there is a difference that the report does not list.\n\n" +
+			args.ExampleText(
+				"import flux dumps/ --out fleet/ --check",
+				"import flux dumps/prod dumps/dev --out fleet/ --label-from environment=folder",
+				"import flux dumps/ --out fleet/ --label-from 'region=regexp:^([a-z]+)-'",
+				"import flux dumps/ --out fleet/ --label-from region=configmap:cluster-settings:REGION",
+			),
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "out", Usage: "`DIR` for the documents and report.md; must be empty or not exist"},
+			&cli.BoolFlag{Name: "check", Usage: "compare what the documents install with the dump"},
+			&cli.StringSliceFlag{Name: "label-from", Usage: "label of clusters `KEY=SOURCE`: folder (the name of the folder with the dump), configmap:NAME:KEY, or regexp:EXPRESSION whose group is the value in the id; environment sets the environment. Repeat for more. Clusters with equal values get a layer"},
+			&cli.StringFlag{Name: "environment", Value: "prod", Usage: "environment of clusters without --label-from environment=…"},
+			&cli.StringFlag{Name: "dns-suffix", Value: "k8s.example.com", Usage: "the DNS name of a cluster is its id, a dot and this `SUFFIX`"},
+			&cli.StringSliceFlag{Name: "settings", Usage: "`NAME` of a ConfigMap whose values become variables, besides those from which Kustomizations substitute"},
+		},
+		Action: func(c *cli.Context) error { return s.importFlux(c) },
+	}
+}
+
+func (s importer) importFlux(c *cli.Context) error {
+	out := c.String("out")
+	switch {
+	case c.NArg() == 0:
+		return args.Errorf("import flux needs a FILE or DIR with the objects of clusters")
+	case out == "":
+		return args.Errorf("import flux needs --out DIR")
+	case s.Env.Offline == nil:
+		return args.Errorf("this program cannot compute a fleet")
+	}
+	opt := fluximport.Options{Environment: c.String("environment"), DNSSuffix: strings.Trim(c.String("dns-suffix"), "."), Settings: c.StringSlice("settings")}
+	for _, text := range c.StringSlice("label-from") {
+		label, err := fluximport.ParseLabel(text)
+		if err != nil {
+			return err
+		}
+		opt.Labels = append(opt.Labels, label)
+	}
+	clusters, err := fluxdump.Read(c.Args().Slice())
+	if err != nil {
+		return err
+	}
+	result, err := fluximport.Import(clusters, s.Env.Offline, opt)
+	if err != nil {
+		return err
+	}
+	if err := s.writeImport(out, clusters, result); err != nil {
+		return err
+	}
+	n := result.Report.Totals()
+	s.Note("%d fields taken, %d defaults of the template, %d replaced, %d not expressible: see %s.", n[0], n[1], n[2], n[3], filepath.Join(out, "report.md"))
+	s.Note("%d lines of YAML became %d.", result.Report.Before, result.Report.After)
+	if !c.Bool("check") {
+		return nil
+	}
+	return s.checkImport(out, result)
+}
+
+// checkImport compares what the written documents install with the dump.
+func (s importer) checkImport(dir string, result *fluximport.Result) error {
+	found, err := kinds.ForFiles().ReadFiles([]string{dir}, s.Input)
+	if err != nil {
+		return err
+	}
+	documents := map[string][]json.RawMessage{}
+	for _, d := range found {
+		text, err := render.Encode(d.Fields)
+		if err != nil {
+			return err
+		}
+		documents[d.Kind.Kind] = append(documents[d.Kind.Kind], text)
+	}
+	differences, compared, err := result.Check(s.Env.Offline(), documents)
+	if err != nil {
+		return err
+	}
+	for _, d := range differences {
+		if _, err := fmt.Fprintln(s.Env.Stdout, render.Printable(d.String())); err != nil {
+			return err
+		}
+	}
+	s.Note("%s compared, %s that the report does not list.", summarize.Count(compared, "object"), summarize.Count(len(differences), "difference"))
+	if len(differences) > 0 {
+		return change.ErrDiffers
+	}
+	return nil
+}
+
+// writeImport writes the documents and the report.
+func (s importer) writeImport(dir string, clusters []*fluxdump.Cluster, result *fluximport.Result) error {
+	export := manifests.Export{New: true}
+	for _, kind := range fluximport.Kinds {
+		of, _ := kinds.ForFiles().Find(kind)
+		if err := export.Add(of, result.Documents[kind]); err != nil {
+			return err
+		}
+	}
+	if _, err := export.WriteFiles(dir); err != nil {
+		return err
+	}
+	for _, c := range clusters {
+		lines, err := fluximport.Lines(c)
+		if err != nil {
+			return err
+		}
+		result.Report.Before += lines
+	}
+	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		result.Report.After += strings.Count(string(text), "\n")
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "report.md"), []byte(result.Report.Markdown()), 0o600)
+}
