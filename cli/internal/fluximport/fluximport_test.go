@@ -50,6 +50,7 @@ func TestShapes(t *testing.T) {
 		"build":    {Settings: []string{"cluster-settings"}},
 		"settings": {Labels: []Label{label(t, "region=configmap:cluster-settings:REGION")}},
 		"mixed":    {},
+		"git":      {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

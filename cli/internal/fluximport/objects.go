@@ -78,9 +78,6 @@ func storageNamespace(o fluxdump.Object) string {
 	return cmp.Or(o.Text("spec", "storageNamespace"), o.Namespace)
 }
 
-// gitSources: the fleet has components from Git repositories.
-const gitSources = false
-
 // source is where a component comes from.
 type source struct {
 	ref       fluxdump.Ref
@@ -136,22 +133,26 @@ func findSource(find func(fluxdump.Ref) (fluxdump.Object, bool), o fluxdump.Obje
 			s.url, s.chart = s.url[:at], s.url[at+1:]
 		}
 	case "GitRepository":
-		if !gitSources {
-			return s, "a source of kind GitRepository is not possible: publish the chart or the manifests as an OCI artifact"
-		}
 		s.url = "git+" + s.url
 		s.chart = strings.Trim(strings.TrimPrefix(s.chart, "./"), "/")
 		if isKustomization(o.Ref) {
 			s.chart = cmp.Or(s.chart, ".")
 		}
-		switch ref := of.At("spec", "ref"); {
-		case of.Text("spec", "ref", "commit") != "" || of.Text("spec", "ref", "semver") != "":
-			return s, fmt.Sprintf("%s selects a commit or a range of versions: select a branch or a tag", of.Ref)
+		tag, semver := of.Text("spec", "ref", "tag"), of.Text("spec", "ref", "semver")
+		switch {
+		case of.Text("spec", "ref", "commit") != "":
+			s.version = "tag:" + of.Text("spec", "ref", "commit")
 		case of.Text("spec", "ref", "name") != "":
 			s.version = "tag:" + of.Text("spec", "ref", "name")
-		case of.Text("spec", "ref", "tag") != "":
-			s.version = "tag:refs/tags/" + of.Text("spec", "ref", "tag")
-		case of.Text("spec", "ref", "branch") != "" || ref == nil:
+		case isRange(semver):
+			s.version = versionOf("", semver)
+		case semver != "":
+			return s, fmt.Sprintf("%s selects one version as a range: select the tag", of.Ref)
+		case isRange(tag):
+			s.version = "tag:refs/tags/" + tag
+		case tag != "":
+			s.version = "tag:" + tag
+		default:
 			s.version = "tag:refs/heads/" + cmp.Or(of.Text("spec", "ref", "branch"), "master")
 		}
 		if !strings.HasPrefix(s.url, "git+https://") && !strings.HasPrefix(s.url, "git+http://") && !strings.HasPrefix(s.url, "git+ssh://") {

@@ -130,7 +130,7 @@ func (t *translator) specField(c *component, at path, value any) {
 	case at == "chart.spec.chart", at == "chart.spec.version", strings.HasPrefix(at, "chart.spec.sourceRef."), first == "chartRef", first == "sourceRef", at == "path",
 		at == "releaseName", at == "targetNamespace" && c.kind == helm, at == "storageNamespace", at == "suspend":
 		t.field(o, at, taken, "")
-	case at == "chart.spec.interval", at == "chart.spec.reconcileStrategy" && value == "ChartVersion", at == "install.createNamespace", at == "values" && c.kind == helm,
+	case at == "chart.spec.interval", at == "chart.spec.reconcileStrategy" && (value == "ChartVersion" || c.source.ref.Kind == "GitRepository"), at == "install.createNamespace", at == "values" && c.kind == helm,
 		strings.HasPrefix(at, "chart.metadata."), first == "uninstall" && normal(value) == nil:
 		t.field(o, at, template, "")
 	case strings.HasPrefix(at, "install.remediation."):
