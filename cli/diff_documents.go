@@ -13,6 +13,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/manifests"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/internal/served"
 	"github.com/urfave/cli/v2"
 )
 
@@ -68,6 +70,9 @@ func (s *session) diffDocuments(c *cli.Context) error {
 			return args.Errorf("%s is compared with itself: name another document, or a revision as in %[1]s@41", sides[0])
 		}
 	}
+	if c.Bool("effective") && sides[0].kind.API != kinds.Clusters.API {
+		return args.Errorf("--effective is for clusters, not for %s", sides[0])
+	}
 	if sides[0].kind.API != sides[1].kind.API {
 		return args.Errorf("%s and %s are not of one kind", sides[0], sides[1])
 	}
@@ -93,20 +98,29 @@ func (s *session) diffDocuments(c *cli.Context) error {
 	}})
 }
 
-// documentAt returns a document at its revision.
+// documentAt returns a document at its revision, or with --effective what the cluster is served there.
 func (s *session) documentAt(c *cli.Context, client conn.Client, v version) (json.RawMessage, error) {
 	ask := url.Values{}
 	if v.revision > 0 {
 		ask = atRevision(v.revision)
 	}
-	if c.Bool("effective") {
-		if v.kind.API != kinds.Clusters.API || v.revision > 0 {
-			return nil, args.Errorf("--effective is for clusters as they are now, not for %s", v)
-		}
-		ask.Set("view", "effective")
-	}
 	a, err := conn.Receive(v.kind.Calls.Get(c.Context, client, v.id, conn.Query(ask)))
-	return a.Body, err
+	if err != nil || !c.Bool("effective") {
+		return a.Body, err
+	}
+	explained, err := conn.ReceiveAs[api.Explanation](client.ExplainCluster(c.Context, v.id, nil, conn.Query(ask)))
+	if err != nil {
+		return nil, err
+	}
+	settings, err := served.Of(&explained, a.Body)
+	if err != nil {
+		return nil, err
+	}
+	all, err := settings.WithoutRepetitions().Document()
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(all)
 }
 
 // printDiffs prints the differences; with any, the exit code is 1.

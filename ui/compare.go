@@ -13,6 +13,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/internal/redact"
+	"github.com/flux-resourceset/flux-resourceset/internal/served"
 )
 
 // comparedSide is one side of a comparison: a cluster, now or at a revision, or the layers of a cluster.
@@ -85,35 +86,24 @@ func comparisonProblem(err error) string {
 
 // compareClusters sets the differences of what two sides are served.
 func (req *pageRequest) compareClusters(view *compareView) error {
-	var served [2]servedSettings
+	var sides [2]served.Settings
 	for i, side := range []*comparedSide{&view.Left, &view.Right} {
 		var err error
-		if served[i], err = req.servedSettings(side); err != nil {
+		if sides[i], err = req.servedSettings(side); err != nil {
 			return err
 		}
-		if side.YAML, err = served[i].yaml(req.reveal()); err != nil {
+		if side.YAML, err = servedYAML(sides[i], req.reveal()); err != nil {
 			return err
 		}
 	}
 	var err error
-	view.Differences, err = served[0].differences(served[1], req.reveal())
+	view.Differences, err = differences(sides[0].WithoutRepetitions(), sides[1].WithoutRepetitions(), req.reveal())
 	view.Compared = true
 	return err
 }
 
-// servedSettings are the settings of a cluster that determine its inputs, and its inputs.
-type servedSettings struct {
-	cluster json.RawMessage
-	inputs  []servedInput
-}
-
-type servedInput struct {
-	list, id string
-	fields   map[string]any
-}
-
 // servedSettings returns what a cluster is served, now or at a revision. It sets the title of the side.
-func (req *pageRequest) servedSettings(side *comparedSide) (out servedSettings, err error) {
+func (req *pageRequest) servedSettings(side *comparedSide) (out served.Settings, err error) {
 	side.Title = side.Cluster
 	var at *int64
 	if side.Revision != "" {
@@ -128,89 +118,48 @@ func (req *pageRequest) servedSettings(side *comparedSide) (out servedSettings, 
 	if err != nil {
 		return out, err
 	}
-	if out.inputs, err = inputsOf(*explained.JSON200); err != nil {
-		return out, err
-	}
 	document, err := req.document(client.KindCluster, side.Cluster, at)
 	if err != nil {
 		return out, err
 	}
-	var own struct {
-		Environment        string         `json:"environment"`
-		Labels             map[string]any `json:"labels"`
-		DeletionProtection bool           `json:"deletion_protection"`
-		Layers             []string       `json:"layers"`
-	}
-	if err := json.Unmarshal(document, &own); err != nil {
-		return out, err
-	}
-	own.Layers = explained.JSON200.Layers
-	out.cluster, err = json.Marshal(own)
-	return out, err
+	return served.Of(explained.JSON200, document)
 }
 
-// inputsOf returns the inputs of an explanation, without the cluster that each names.
-func inputsOf(explained api.Explanation) (out []servedInput, err error) {
-	for _, in := range explained.Inputs {
-		one := servedInput{list: in.List, id: in.ID}
-		if one.fields, err = decodeObject(in.Input); err != nil {
-			return nil, err
-		}
-		delete(one.fields, "cluster")
-		delete(one.fields, "id")
-		delete(one.fields, "values_json") // the values again, as text, in which names mask no secrets
-		out = append(out, one)
+// servedYAML returns the settings and the inputs by list and id.
+func servedYAML(s served.Settings, reveal bool) (string, error) {
+	all, err := s.Document()
+	if err != nil {
+		return "", err
 	}
-	return out, nil
-}
-
-// yaml returns the settings and the inputs by list and id.
-func (s servedSettings) yaml(reveal bool) (string, error) {
-	all := map[string]any{}
-	if s.cluster != nil {
-		own, err := decodeObject(s.cluster)
-		if err != nil {
-			return "", err
-		}
-		all["cluster"] = maskSecrets(own, reveal)
-	}
-	for _, in := range s.inputs {
-		list, _ := all[in.list].(map[string]any)
-		if list == nil {
-			list = map[string]any{}
-			all[in.list] = list
-		}
-		list[in.id] = maskSecrets(in.fields, reveal)
-	}
-	return yamlText(all), nil
+	return yamlText(maskSecrets(all, reveal)), nil
 }
 
 // differences returns the fields that differ. An input that only one side has is one of them.
-func (s servedSettings) differences(other servedSettings, reveal bool) ([]fieldChange, error) {
-	out, err := diff(s.cluster, other.cluster, reveal)
+func differences(before, after served.Settings, reveal bool) ([]fieldChange, error) {
+	out, err := diff(before.Cluster, after.Cluster, reveal)
 	if err != nil {
 		return nil, err
 	}
 	type name struct{ list, id string }
-	is := map[name]servedInput{}
-	for _, in := range other.inputs {
-		is[name{in.list, in.id}] = in
+	is := map[name]served.Input{}
+	for _, in := range after.Inputs {
+		is[name{in.List, in.ID}] = in
 	}
 	changed := map[name][]fieldChange{}
-	for _, in := range s.inputs {
-		key := name{in.list, in.id}
+	for _, in := range before.Inputs {
+		key := name{in.List, in.ID}
 		now, stays := is[key]
 		delete(is, key)
 		if !stays {
-			changed[key] = []fieldChange{{Field: in.title(), Before: in.summary()}}
+			changed[key] = []fieldChange{{Field: inputTitle(in), Before: inputSummary(in)}}
 			continue
 		}
-		if changed[key], err = in.differences(now, reveal); err != nil {
+		if changed[key], err = inputDifferences(in, now, reveal); err != nil {
 			return nil, err
 		}
 	}
 	for key, in := range is {
-		changed[key] = []fieldChange{{Field: in.title(), After: in.summary()}}
+		changed[key] = []fieldChange{{Field: inputTitle(in), After: inputSummary(in)}}
 	}
 	names := make([]name, 0, len(changed))
 	for key := range changed {
@@ -223,30 +172,25 @@ func (s servedSettings) differences(other servedSettings, reveal bool) ([]fieldC
 	return out, nil
 }
 
-func (in servedInput) title() string { return listTitle(in.list) + " › " + in.id }
+func inputTitle(in served.Input) string { return listTitle(in.List) + " › " + in.ID }
 
-// summary returns the version of a component, and a word for other inputs.
-func (in servedInput) summary() string {
-	version, _ := in.fields["component_version"].(string)
+// inputSummary returns the version of a component, and a word for other inputs.
+func inputSummary(in served.Input) string {
+	version, _ := in.Fields["component_version"].(string)
 	return cmp.Or(version, "assigned")
 }
 
-// differences returns the fields of an input that differ. Dependencies and patches of Helm charts are served in two forms; one is compared.
-func (in servedInput) differences(other servedInput, reveal bool) ([]fieldChange, error) {
+func inputDifferences(before, after served.Input, reveal bool) ([]fieldChange, error) {
 	var sides [2]json.RawMessage
-	for i, fields := range []map[string]any{in.fields, other.fields} {
-		delete(fields, "dependencies")
-		if fields["type"] == "helm" {
-			delete(fields, "patches")
-		}
+	for i, in := range []served.Input{before, after} {
 		var err error
-		if sides[i], err = json.Marshal(fields); err != nil {
+		if sides[i], err = json.Marshal(in.Fields); err != nil {
 			return nil, err
 		}
 	}
 	out, err := diff(sides[0], sides[1], reveal)
 	for i := range out {
-		out[i].Field = in.title() + " › " + out[i].Field
+		out[i].Field = inputTitle(before) + " › " + out[i].Field
 	}
 	return out, err
 }
@@ -280,11 +224,11 @@ func (req *pageRequest) compareWithLayer(view *compareView) error {
 			}
 		}
 	}
-	var served servedSettings
-	if served.inputs, err = inputsOf(*explained.JSON200); err != nil {
+	settings, err := served.Of(explained.JSON200, nil)
+	if err != nil {
 		return err
 	}
-	view.Right.YAML, err = served.yaml(req.reveal())
+	view.Right.YAML, err = servedYAML(settings, req.reveal())
 	return err
 }
 
