@@ -8,6 +8,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/change"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/internal/windows"
 	"github.com/urfave/cli/v2"
 )
 
@@ -17,11 +19,12 @@ const freezeAll = "all"
 func (s rolloutCommands) freezeCommand() *cli.Command {
 	v := kindCommands{s.session, kinds.Freezes}
 	return &cli.Command{
-		Name: "freeze", Aliases: []string{"freezes"}, Usage: "Refuse changes of what some or all clusters are served",
+		Name: "freeze", Aliases: []string{"freezes"}, Usage: "Refuse changes of what some or all clusters are served, always or outside maintenance windows",
 		Flags: append(freezeFlags(), change.DryRunFlag()),
 		Description: "--all freezes the whole fleet at once: until unfreeze --all, every change of what a cluster is served is refused, whoever\n" +
 			"makes it. Clusters keep what they are served. --override-freeze on a change overrides it.\n\n" +
-			args.ExampleText("freeze --all --reason 'outage of the registry'", "unfreeze --all", "freeze create year-end --selector environment=prod --from 2026-12-20T00:00:00Z --until 2027-01-04T06:00:00Z --reason CHG-2026"),
+			args.ExampleText("freeze --all --reason 'outage of the registry'", "unfreeze --all", "freeze create year-end --selector environment=prod --from 2026-12-20T00:00:00Z --until 2027-01-04T06:00:00Z --reason CHG-2026",
+				"freeze create prod-hours --selector environment=prod --allow 'tue-thu 10:00-16:00 Europe/Berlin' --reason 'changes in office hours'"),
 		Action: args.WithOperands(func(c *cli.Context, _ []string) error {
 			if !c.Bool("all") {
 				return args.Errorf("%s needs --all, or a subcommand: create takes a name and a selector", c.Command.HelpName)
@@ -31,16 +34,19 @@ func (s rolloutCommands) freezeCommand() *cli.Command {
 		Subcommands: []*cli.Command{
 			{
 				Name: "create", Usage: "Freeze the clusters of a selector, or all", ArgsUsage: "NAME", Flags: append(freezeFlags(), change.DryRunFlag()),
-				Description: "cluster pin delays changes in place of refusing them.\n\n" +
-					args.ExampleText("freeze create year-end --selector environment=prod --until 2027-01-04T06:00:00Z --reason CHG-2026"),
+				Description: "cluster pin delays changes in place of refusing them. With --allow or --block it repeats every week, and then it permits\n" +
+					"reverts, and to take rollouts back, at every time.\n\n" +
+					args.ExampleText("freeze create year-end --selector environment=prod --until 2027-01-04T06:00:00Z --reason CHG-2026",
+						"freeze create prod-hours --selector environment=prod --allow 'tue-thu 10:00-16:00 ${vars.timezone}' --reason 'changes in office hours'"),
 				Action: args.WithOperands(func(c *cli.Context, ids []string) error {
 					return s.createFreeze(c, map[string]any{"id": ids[0]})
 				}),
 			},
 			v.listCommand(), v.getCurrentCommand(), v.historyCommand(), v.editCommand(),
 			{
-				Name: "set", Usage: "Change the clusters, the times or the reason of a freeze", ArgsUsage: "NAME", Flags: append(freezeFlags(), change.WriteFlags()...),
-				Description: args.ExampleText("freeze set year-end --until 2027-01-05T06:00:00Z"),
+				Name: "set", Usage: "Change the clusters, the times, the windows or the reason of a freeze", ArgsUsage: "NAME", Flags: append(freezeFlags(), change.WriteFlags()...),
+				Description: "--allow and --block replace all windows of the freeze; an empty one removes them.\n\n" +
+					args.ExampleText("freeze set year-end --until 2027-01-05T06:00:00Z", "freeze set prod-hours --allow 'mon-thu 9:00-16:00 Europe/Berlin' --allow 'fri 9:00-12:00 Europe/Berlin'"),
 				Action: args.WithOperands(func(c *cli.Context, ids []string) error {
 					body, err := s.freezeBody(c)
 					if err != nil {
@@ -64,6 +70,8 @@ func freezeFlags() []cli.Flag {
 		&cli.StringFlag{Name: "selector", Aliases: []string{"l"}, Usage: "the clusters with these labels, `SELECTOR` as in cluster list"},
 		&cli.StringFlag{Name: "from", Usage: "begin at this `TIME`, such as 2026-12-20T00:00:00Z, or 12h or 7d from now; default: at once"},
 		&cli.StringFlag{Name: "until", Usage: "end at this `TIME`, likewise; default: with unfreeze"},
+		&cli.StringSliceFlag{Name: "allow", Usage: "a maintenance `WINDOW` in which changes are made: '[DAYS ]FROM-TO[ ZONE]', where ${vars.NAME} for the zone is a variable of each cluster; repeat for more"},
+		&cli.StringSliceFlag{Name: "block", Usage: "a `WINDOW` in which changes are refused, in place of always; it wins over --allow"},
 	}
 }
 
@@ -83,6 +91,23 @@ func (s rolloutCommands) freezeBody(c *cli.Context) (map[string]any, error) {
 			}
 			body[name] = render.Time(at)
 		}
+	}
+	for _, name := range []string{"allow", "block"} {
+		if !c.IsSet(name) {
+			continue
+		}
+		var list []api.Window
+		for _, text := range c.StringSlice(name) {
+			if text == "" { // removes them
+				continue
+			}
+			w, err := windows.Parse(text)
+			if err != nil {
+				return nil, args.Errorf("--%s: %v", name, err)
+			}
+			list = append(list, w)
+		}
+		body[name] = list
 	}
 	if c.Bool("all") {
 		body["all"] = true

@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -78,18 +79,27 @@ func watchedProgress(c *cli.Context, client conn.Client, id string) (progress, e
 func (s rolloutCommands) createCommand() *cli.Command {
 	return &cli.Command{
 		Name: "create", Usage: "Create a rollout from a file with operations and stages",
-		ArgsUsage: "NAME",
+		ArgsUsage: "[NAME]",
 		Description: "The file has the operations of a batch, and optionally stages and a description. A command that changes definitions or\n" +
 			"layers creates a rollout of its change with --rollout and --stage.\n\n" +
-			args.ExampleText("rollout create podinfo-6.9 -f rollout.yaml", "component set podinfo --component-version 6.9.0 --rollout podinfo-6.9 --stage dev=environment=dev --stage 'prod-10=environment=prod:10%'", "revision revert 41 --rollout without-41 --strategy waves",
+			args.ExampleText("rollout create --template > rollout.yaml", "rollout create podinfo-6.9 -f rollout.yaml", "component set podinfo --component-version 6.9.0 --rollout podinfo-6.9 --stage dev=environment=dev --stage 'prod-10=environment=prod:10%'", "revision revert 41 --rollout without-41 --strategy waves",
 				"rollout create podinfo-6.9 -f rollout.yaml --strategy waves --advance automatic --soak 1h --confirmed 95% --max-failures 2 --on-failure back"),
 		Flags: slices.Concat([]cli.Flag{
 			change.FileFlag("the rollout"),
 			&cli.StringSliceFlag{Name: "stage", Usage: "a `STAGE` as with --rollout, in place of those of the file; repeat for more"},
 			&cli.StringFlag{Name: "strategy", Usage: "the `STRATEGY` whose stages it copies"},
 			&cli.StringFlag{Name: "description", Usage: "description for people"},
+			&cli.BoolFlag{Name: "template", Usage: "print a file to edit, and create nothing"},
 		}, change.AdvanceFlags(), []cli.Flag{change.DryRunFlag(), &cli.StringFlag{Name: "plan-hash", Category: args.ChangeCategory, Usage: "confirm the removals of the plan with this `HASH`"}}),
-		Action: args.WithOperands(func(c *cli.Context, ids []string) error {
+		Action: func(c *cli.Context) error {
+			if c.Bool("template") {
+				_, err := io.WriteString(s.Env.Stdout, rolloutTemplate)
+				return err
+			}
+			ids, err := args.Operands(c, "NAME")
+			if err != nil {
+				return err
+			}
 			body, err := s.requestedRollout(c)
 			if err != nil {
 				return err
@@ -106,7 +116,7 @@ func (s rolloutCommands) createCommand() *cli.Command {
 			if c.IsSet("description") {
 				body["description"] = c.String("description")
 			}
-			if err := change.AddSettings(c, body); err != nil {
+			if err := change.AddSettings(c, body, s.Env.Now()); err != nil {
 				return err
 			}
 			a, err := s.CreateRollout(c, client, body, hash)
@@ -114,9 +124,35 @@ func (s rolloutCommands) createCommand() *cli.Command {
 				return err
 			}
 			return s.PrintChange(c, kinds.Rollouts.OutputOf(a.Body, a.Body))
-		}),
+		},
 	}
 }
+
+// rolloutTemplate is a file for rollout create, with each field that people set.
+const rolloutTemplate = `# Edit this file, then: flux-resourceset-cli rollout create NAME -f FILE --dry-run
+description: CHG-1234
+operations: # the change, as in a batch; component set, layer set and others make it with --rollout NAME
+- {op: patch, kind: platform_component, id: podinfo, patch: {component_version: 6.9.0}}
+stages: # in this order; the clusters of no stage are in a last one, rest
+- name: dev
+  selector: environment=dev # or cluster_ids: [dev-01], or all: true
+  gate: {soak: 24h}
+- name: qa
+  selector: environment=qa
+- name: prod-10
+  selector: environment=prod
+  percent: 10 # of these clusters, or count: 3
+  approval: true # rollout approve NAME
+- name: prod
+  selector: environment=prod
+advance: automatic # after a person has started the first stage; manual: a person starts each stage
+# start_at: "2026-12-01T09:00:00Z" # the server starts the first stage too; a stage may have one as well
+gate: {soak: 30m, confirmed: 100%, max_failures: 0} # of the stages without their own; the deadline is the soak plus two hours
+on_failure: pause # or back: take the change back from the stage before
+# Hours of this rollout. Those of clusters, each in its own time zone: flux-resourceset-cli freeze create --help
+windows:
+- {days: [tue, wed, thu], from: "10:00", to: "16:00", tz: Europe/Berlin}
+`
 
 // requestedRollout returns the rollout of the file.
 func (s rolloutCommands) requestedRollout(c *cli.Context) (map[string]any, error) {

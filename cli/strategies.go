@@ -13,8 +13,8 @@ func (s rolloutCommands) strategyCommand() *cli.Command {
 	v := kindCommands{s.session, kinds.Strategies}
 	flags := func(own ...cli.Flag) []cli.Flag {
 		return slices.Concat([]cli.Flag{
-			&cli.StringSliceFlag{Name: "stage", Usage: "a `STAGE` NAME=SELECTOR, NAME=SELECTOR:10% or NAME=SELECTOR:3 (clusters); * selects all; repeat in the order of the stages"},
-			&cli.StringFlag{Name: "description", Usage: "description for people"}, change.FileFlag("the strategy, with approvals and gates of its stages"),
+			&cli.StringSliceFlag{Name: "stage", Usage: "a `STAGE` NAME=SELECTOR, and behind colons a number of its clusters or a share such as 10%, soak=DURATION, and approve: 'prod=environment=prod:10%:approve'; * selects all; repeat in the order of the stages"},
+			&cli.StringFlag{Name: "description", Usage: "description for people"}, change.FileFlag("the strategy, with the gates of its stages"),
 		}, own)
 	}
 	return &cli.Command{

@@ -134,6 +134,7 @@ func (c *checker) targetPath(at, path string) {
 
 // variables checks the variables of a cluster or a layer.
 func (c *checker) variables(vars api.Variables) {
+	zones := c.next.zoneVariables()
 	for _, name := range sortedKeys(vars) {
 		if c.full() {
 			return
@@ -143,6 +144,11 @@ func (c *checker) variables(vars api.Variables) {
 			c.problem(at, "a name of a variable is a letter or _, and then up to 62 letters, digits and _")
 		}
 		text, ok := variables.Text(vars[name])
+		if freeze, isZone := zones[name]; isZone {
+			if err := zoneValue(vars[name]); err != nil {
+				c.problem(at, "is the time zone of the windows of freeze %q: %v", freeze, err)
+			}
+		}
 		switch {
 		case !ok:
 			c.problem(at, "must be a string, a number or a boolean")

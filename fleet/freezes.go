@@ -22,30 +22,16 @@ var freezeKind = kindRules{
 	noun:       "freeze",
 	collection: "freezes",
 	empty:      func() any { return new(freeze) },
-	normalize:  unstructured.DropFalse,
-	complete:   func(value any, _ json.RawMessage) error { return value.(*freeze).parse() },
-	check:      func(c *checker, d *Document) { checkFreeze(c, d.freeze()) },
-	bound:      func(any) int { return 0 },
-	view:       func(d *Document) any { return d.freeze().view(d) },
+	normalize: func(obj map[string]any) {
+		unstructured.DropFalse(obj)
+		unstructured.DropEmptyList(obj, "allow")
+		unstructured.DropEmptyList(obj, "block")
+	},
+	complete: func(value any, _ json.RawMessage) error { return value.(*freeze).parse() },
+	check:    func(c *checker, d *Document) { checkFreeze(c, d.freeze()) },
+	bound:    func(any) int { return 0 },
+	view:     func(d *Document) any { return d.freeze().view(d) },
 }
-
-// phase returns pending, active or ended at a time.
-func (f *freeze) phase(at time.Time) string {
-	switch {
-	case f.From != nil && at.Before(*f.From):
-		return freezePending
-	case f.Until != nil && !at.Before(*f.Until):
-		return freezeEnded
-	}
-	return freezeActive
-}
-
-// The phases of a freeze.
-const (
-	freezePending = "pending"
-	freezeActive  = "active"
-	freezeEnded   = "ended"
-)
 
 // ActiveFreezes returns the freezes that are active for a commit at a time, sorted by id. One whose start the newest known
 // commit has reached has begun, also for a process with a slow clock.
@@ -63,6 +49,7 @@ func (s *State) ActiveFreezes(at time.Time) []*Document {
 func (f *freeze) view(d *Document) *api.Freeze {
 	return &api.Freeze{
 		ID: f.ID, Selector: f.Selector, All: f.All, From: f.From, Until: f.Until, Reason: f.Reason,
+		Allow: f.Allow, Block: f.Block,
 		Revision: int64(d.Revision), CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,
 	}
 }
@@ -73,15 +60,19 @@ func (s *State) FreezeView(d *Document, at time.Time) *api.Freeze {
 	if view.State = d.freeze().phase(at); slices.Contains(s.ActiveFreezes(at), d) {
 		view.State = freezeActive
 	}
+	at = later(at, s.newest)
+	open := newOpenings(at)
 	for _, cluster := range s.docs[KindCluster] {
-		if !cluster.Deleted() && d.freeze().matches(cluster.Cluster()) {
-			view.Clusters++
+		if cluster.Deleted() || !d.freeze().matches(cluster.Cluster()) {
+			continue
+		}
+		view.Clusters++
+		if view.State == freezeActive && open.holds(d, s.Effective(cluster)) {
+			view.Frozen++
 		}
 	}
 	return view
 }
-
-func (d *Document) freeze() *freeze { return d.value.(*freeze) }
 
 // parse computes the selector. It fails for an invalid selector: otherwise the freeze would have no clusters.
 func (f *freeze) parse() (err error) {
@@ -94,14 +85,12 @@ func (f *freeze) parse() (err error) {
 	return nil
 }
 
-// matches reports whether the selector matches a cluster.
-func (f *freeze) matches(c *api.Cluster) bool {
-	return f.All || f.Selector != "" && f.selector.Matches(c)
-}
-
 // checkFreeze checks a freeze's document.
 func checkFreeze(c *checker, f *freeze) {
 	c.dnsSubdomain("/id", f.ID)
+	if f.ID == emergencyStop && f.isRecurring() {
+		c.problem("/id", "%q is reserved for a freeze without windows, so that an emergency stop finds it free", f.ID)
+	}
 	if f.ID == emergencyStop && !f.All {
 		c.problem("/id", "%q is reserved for a freeze of all clusters, so that an emergency stop finds it free", f.ID)
 	}
@@ -114,6 +103,13 @@ func checkFreeze(c *checker, f *freeze) {
 	}
 	if f.Selector != "" && !slices.ContainsFunc(c.next.All(KindCluster), func(d *Document) bool { return f.matches(d.Cluster()) }) {
 		c.warn("freeze %q matches no cluster", f.ID)
+	}
+	checkWindows(c, "allow", f.Allow, true)
+	checkWindows(c, "block", f.Block, true)
+	if len(c.problems) == 0 {
+		checkStoredZones(c, "allow", f.Allow)
+		checkStoredZones(c, "block", f.Block)
+		checkOpens(c, f)
 	}
 	switch {
 	case f.From != nil && f.Until != nil && !f.From.Before(*f.Until):

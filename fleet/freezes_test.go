@@ -334,6 +334,24 @@ func TestEveryWriterObeysFreezes(t *testing.T) {
 			again, err := w.try(withoutGuard(write))
 			require.NoError(t, err)
 			require.Equal(t, polls(t, free.State), polls(t, again.State))
+
+			// Outside the windows of a freeze, only changes that take back are made; within them, all.
+			require.NoError(t, w.as("ann", create(KindFreeze, `{"id":"hours","selector":"tier=prod","reason":"hours","allow":[{"days":["mon"],"from":"10:00","to":"16:00"}]}`)))
+			if takesBack := slices.Contains([]string{"revert", "back", "abort"}, name); takesBack {
+				_, err := w.try(write)
+				require.NoError(t, err)
+			} else {
+				e := w.refused(CodeFrozen, write)
+				require.Equal(t, forbidden(t, base, free.State, w.now), frozenIDs(e))
+				require.Contains(t, e.Detail, `freeze "hours" (hours) forbids at this time of the week until 2026-01-05T10:00:00Z`)
+			}
+			w.now = time.Date(2026, 1, 5, 15, 59, 0, 0, time.UTC)
+			_, err = w.try(write)
+			require.NoError(t, err)
+			require.NoError(t, w.as("ann", patch(KindFreeze, "hours", `{"block":[{"from":"15:00","to":"15:30"},{"from":"15:59","to":"00:00"}]}`)))
+			if !slices.Contains([]string{"revert", "back", "abort"}, name) {
+				require.Contains(t, w.refused(CodeFrozen, write).Detail, "until 2026-01-12T10:00:00Z", "block wins")
+			}
 		})
 	}
 }

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -15,7 +16,8 @@ import (
 type freezeCheck struct {
 	r      Result
 	active []*Document
-	ids    map[string]map[string]bool // by the id of the freeze
+	open   *openings
+	ids    map[string]map[string]*Effective // by the id of the freeze
 	pinned map[string]bool
 }
 
@@ -27,7 +29,11 @@ type refusals struct {
 
 // newFreezeCheck returns the check of a change.
 func (r Result) newFreezeCheck() *freezeCheck {
-	return &freezeCheck{r, r.base.ActiveFreezes(r.Commit.At), map[string]map[string]bool{}, map[string]bool{}}
+	check := &freezeCheck{r, r.base.ActiveFreezes(r.Commit.At), newOpenings(later(r.Commit.At, r.base.newest)), map[string]map[string]*Effective{}, map[string]bool{}}
+	if r.takesBack() {
+		check.active = slices.DeleteFunc(check.active, func(d *Document) bool { return d.freeze().isRecurring() })
+	}
+	return check
 }
 
 // clusterOf returns the cluster whose answers must not change; nil: none. A cluster that joins has no answer yet that could
@@ -50,7 +56,7 @@ func (f *freezeCheck) isPinned(a affected) bool {
 // concerns reports whether an affected cluster is frozen or pinned.
 func (f *freezeCheck) concerns(a affected) bool {
 	cluster := f.clusterOf(a)
-	return f.isPinned(a) || cluster != nil && slices.ContainsFunc(f.active, func(d *Document) bool { return d.freeze().matches(cluster.cluster) })
+	return f.isPinned(a) || cluster != nil && slices.ContainsFunc(f.active, func(d *Document) bool { return f.open.holds(d, cluster) })
 }
 
 // add adds an affected cluster. differs: the effect on its answers is not empty.
@@ -64,11 +70,11 @@ func (f *freezeCheck) add(a affected, differs bool) {
 	}
 	cluster := f.clusterOf(a)
 	for _, d := range f.active {
-		if cluster != nil && d.freeze().matches(cluster.cluster) && (differs || f.leaves(d, a)) {
+		if cluster != nil && f.open.holds(d, cluster) && (differs || f.leaves(d, a)) {
 			if f.ids[d.ID] == nil {
-				f.ids[d.ID] = map[string]bool{}
+				f.ids[d.ID] = map[string]*Effective{}
 			}
-			f.ids[d.ID][cluster.id] = true
+			f.ids[d.ID][cluster.id] = cluster
 		}
 	}
 }
@@ -83,17 +89,21 @@ func (f *freezeCheck) createdAgain(a affected) bool {
 		slices.ContainsFunc(f.r.lists(), func(list *descriptor) bool { return list.count(a.before) > 0 })
 }
 
-// leaves reports whether a change of the cluster's labels takes it out of the freeze, so that the next change would be
-// possible.
+// leaves reports whether a change of the cluster's labels takes it out of the freeze, or one of its variables moves the windows of the
+// freeze, so that the next change would be possible.
 func (f *freezeCheck) leaves(d *Document, a affected) bool {
-	return a.after != nil && !d.freeze().matches(a.after.cluster)
+	return a.after != nil && (!d.freeze().matches(a.after.cluster) || a.before != nil && !maps.Equal(d.freeze().zones(a.before), d.freeze().zones(a.after)))
 }
 
 // result returns what was added, and the pinned clusters that the started stage of a rollout would reach.
 func (f *freezeCheck) result(reached []string) (out refusals) {
 	for _, d := range f.active {
 		if ids := f.ids[d.ID]; len(ids) > 0 {
-			out.frozen = append(out.frozen, frozen{d, sortedKeys(ids)})
+			one := frozen{freeze: d, clusters: sortedKeys(ids), until: d.freeze().Until}
+			if opens := f.open.latest(d, slices.Collect(maps.Values(ids))); !opens.IsZero() {
+				one.until = &opens
+			}
+			out.frozen = append(out.frozen, one)
 		}
 	}
 	for _, id := range reached {
@@ -132,6 +142,14 @@ func (r Result) refusals() (refusals, error) {
 		reached, err = r.pending()
 	}
 	return check.result(reached), err
+}
+
+// takesBack reports whether the change only takes changes back: it reverts, or takes a rollout from clusters.
+func (r Result) takesBack() bool {
+	operations, more, _ := r.Commit.Requested()
+	return len(operations) > 0 && more == 0 && !slices.ContainsFunc(operations, func(op api.RevisionOperation) bool {
+		return op.Op != "revert" && (op.Kind != string(KindRollout) || op.Op != RolloutBack && op.Op != RolloutAbort)
+	})
 }
 
 // advancesRollout reports whether the change starts a stage of a rollout.
@@ -223,8 +241,11 @@ func frozenError(all []frozen) error {
 // describe describes the refusal of a change in a message.
 func (f frozen) describe() string {
 	until := ""
-	if t := f.freeze.freeze().Until; t != nil {
-		until = " until " + t.UTC().Format(time.RFC3339)
+	if f.freeze.freeze().isRecurring() {
+		until = " at this time of the week"
+	}
+	if f.until != nil {
+		until += " until " + f.until.UTC().Format(time.RFC3339)
 	}
 	return fmt.Sprintf("the answers to %s would change, which freeze %q (%s) forbids%s: %s", plural(len(f.clusters), "cluster"), f.freeze.ID, f.freeze.freeze().Reason, until, f.firstClusters())
 }
@@ -236,7 +257,7 @@ func (f frozen) firstClusters() string { return firstIDs(f.clusters, 3) }
 func frozenViews(all []frozen) []api.FrozenClusters {
 	out := []api.FrozenClusters{}
 	for _, f := range all {
-		out = append(out, api.FrozenClusters{Freeze: f.freeze.ID, Reason: f.freeze.freeze().Reason, Until: f.freeze.freeze().Until, ClusterIds: f.clusters})
+		out = append(out, api.FrozenClusters{Freeze: f.freeze.ID, Reason: f.freeze.freeze().Reason, Until: f.until, ClusterIds: f.clusters})
 	}
 	return out
 }

@@ -583,6 +583,10 @@ type freeze struct {
 	From     *time.Time `json:"from,omitempty"`  // nil: since it was created
 	Until    *time.Time `json:"until,omitempty"` // nil: until it is deleted
 	Reason   string     `json:"reason"`
+	// Allow and Block are the times of the week in which the freeze permits changes and forbids them; without both it always forbids
+	// them. With either, it permits what takes a change back.
+	Allow []api.Window `json:"allow,omitempty"`
+	Block []api.Window `json:"block,omitempty"`
 
 	selector Selector
 }
@@ -615,7 +619,8 @@ type pinnedCluster struct {
 // frozen are the clusters under a freeze that a change would change the answers to, or take out of the freeze.
 type frozen struct {
 	freeze   *Document
-	clusters []string // ids, sorted
+	clusters []string   // ids, sorted
+	until    *time.Time // when it permits changes of all of them; nil: unknown
 }
 
 // access is the value of an access document.

@@ -34,7 +34,7 @@ var readsStored = map[string]string{
 
 	// Checks of stored documents; checkVariants runs them for variants.
 	"txValidation.checkDocument": "", "Tx.checkReferenceCounts": "", "txValidation.checkInUse": "", "txValidation.checkLayerReferences": "", "txValidation.checkRetyped": "",
-	"State.assignedByLayers": "", "State.catalog": "", "checkDependencies": "", "checkLayerComponents": "", "checkLayerPatches": "", "checkLayerFlux": "", "checker.settings": "", "checkSetTaken": "",
+	"checkStoredZones": "variants are checked as layers", "State.assignedByLayers": "", "State.catalog": "", "checkDependencies": "", "checkLayerComponents": "", "checkLayerPatches": "", "checkLayerFlux": "", "checker.settings": "", "checkSetTaken": "",
 	"txValidation.appendSecretValues": "words a message by the type of a component", "State.knownPatches": "adds the changes of rollouts",
 
 	// Rollouts neither create nor delete documents.

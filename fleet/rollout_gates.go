@@ -6,7 +6,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	_ "time/tzdata" // a window must not depend on the machine
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
@@ -22,8 +21,7 @@ const (
 )
 
 const (
-	maxSoak    = 30 * 24 * time.Hour
-	maxWindows = 20
+	maxSoak = 30 * 24 * time.Hour
 	// deadlineAfterSoak is the time for confirmations after the soak, unless a gate has a deadline.
 	deadlineAfterSoak = 2 * time.Hour
 	// receiptsArriveWithin is the time after which clusters have sent their receipts again if all observations were lost.
@@ -100,9 +98,19 @@ func checkSettings(c *checker, r *RolloutSettings, stages []rolloutStage) {
 			c.warn("stage %q has a deadline of %s: clusters may need %s to send their receipts again after a loss of all statuses", stages[i].Name, g.deadline, receiptsArriveWithin)
 		}
 	}
-	c.atMost("/windows", len(r.Windows), maxWindows, "windows")
-	for i := range r.Windows {
-		checkWindow(c, jsontext.Pointer("windows", i), &r.Windows[i])
+	checkWindows(c, "windows", r.Windows, false)
+	checkStartTimes(c, r, stages)
+}
+
+// checkStartTimes refuses times at which nobody would start a stage, and those of a strategy, which is used again and again.
+func checkStartTimes(c *checker, r *RolloutSettings, stages []rolloutStage) {
+	if r.StartAt != nil && r.Advance != advanceAutomatic {
+		c.problem("/start_at", "only with advance: automatic; otherwise a person starts each stage")
+	}
+	for i := range stages {
+		if stages[i].StartAt != nil && r.Advance != advanceAutomatic {
+			c.problem(jsontext.Pointer("stages", i, "start_at"), "only in a rollout with advance: automatic")
+		}
 	}
 }
 
@@ -125,68 +133,6 @@ func checkDuration(c *checker, at, text string, atLeast time.Duration) {
 	if d, err := time.ParseDuration(text); text != "" && (err != nil || d < atLeast || d > maxSoak) {
 		c.problem(at, "must be a duration such as 90m, from %s to 720h", atLeast)
 	}
-}
-
-// weekdays are the names of days, in the order of time.Weekday.
-var weekdays = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
-
-func checkWindow(c *checker, at string, w *api.RolloutWindow) {
-	for i, day := range w.Days {
-		c.oneOf(at+jsontext.Pointer("days", i), day, weekdays...)
-	}
-	for _, field := range []struct{ name, text string }{{"/from", w.From}, {"/to", w.To}} {
-		if _, err := time.Parse(timeOfDay, field.text); err != nil {
-			c.problem(at+field.name, "%q is not a time such as 08:00", field.text)
-		}
-	}
-	if _, err := time.LoadLocation(w.Tz); err != nil || w.Tz == "Local" {
-		c.problem(at+"/tz", "%q is not a time zone of the IANA database, such as Europe/Berlin", w.Tz)
-	}
-}
-
-const timeOfDay = "15:04"
-
-// noon is on the same date in every time zone's daylight saving time.
-var noon = time.Date(0, 1, 1, 12, 0, 0, 0, time.UTC)
-
-// nextOpening returns when the next window opens, now if one is open or there are none. Not ok: none opens within eight days,
-// as in a database that was edited by hand.
-func nextOpening(windows []api.RolloutWindow, now time.Time) (at time.Time, ok bool) {
-	if len(windows) == 0 {
-		return now, true
-	}
-	for i := range windows {
-		opens, opened := windowNext(&windows[i], now)
-		if opened && (!ok || opens.Before(at)) {
-			at, ok = opens, true
-		}
-	}
-	return at, ok
-}
-
-// windowNext returns when a window opens next, now if it is open.
-func windowNext(w *api.RolloutWindow, now time.Time) (at time.Time, ok bool) {
-	zone, err := time.LoadLocation(w.Tz)
-	from, badFrom := time.Parse(timeOfDay, w.From)
-	to, badTo := time.Parse(timeOfDay, w.To)
-	if cmp.Or(err, badFrom, badTo) != nil {
-		return at, false
-	}
-	local := now.In(zone)
-	on := func(day int, t time.Time) time.Time {
-		return time.Date(local.Year(), local.Month(), local.Day()+day, t.Hour(), t.Minute(), 0, 0, zone)
-	}
-	for day := -1; day <= 7; day++ { // the window of yesterday may still be open
-		opens, closes := on(day, from), on(day, to)
-		if !to.After(from) {
-			closes = on(day+1, to)
-		}
-		name := weekdays[on(day, noon).Weekday()]
-		if now.Before(closes) && opens.Before(closes) && (len(w.Days) == 0 || slices.Contains(w.Days, name)) {
-			return later(opens, now), true
-		}
-	}
-	return at, false
 }
 
 // since returns when the clusters of a started stage got the change; the zero time for a stage that was started by a version

@@ -34,7 +34,7 @@ func TestRolloutSettings(t *testing.T) {
 		},
 		RolloutSettings: RolloutSettings{
 			Advance: "soon", OnFailure: "abort", Gate: &api.RolloutGate{Soak: "721h", Confirmed: "all"},
-			Windows: []api.RolloutWindow{{Days: []string{"mon", "monday"}, From: "8", To: "25:00", Tz: "Berlin"}, {From: "00:00", To: "00:00", Tz: "Local"}},
+			Windows: []api.Window{{Days: []string{"mon", "monday"}, From: "8", To: "25:00", Tz: "Berlin"}, {From: "00:00", To: "00:00", Tz: "Local"}},
 		},
 	}))
 	var at []string
@@ -138,22 +138,22 @@ func TestStagesOfPercent(t *testing.T) {
 // TestWindows: when the next window opens, also over midnight and at the change of daylight saving time.
 func TestWindows(t *testing.T) {
 	t.Parallel()
-	berlin := api.RolloutWindow{Days: []string{"mon", "tue", "wed", "thu"}, From: "08:00", To: "16:00", Tz: "Europe/Berlin"}
-	night := api.RolloutWindow{Days: []string{"fri"}, From: "22:00", To: "02:00"}
+	berlin := api.Window{Days: []string{"mon", "tue", "wed", "thu"}, From: "08:00", To: "16:00", Tz: "Europe/Berlin"}
+	night := api.Window{Days: []string{"fri"}, From: "22:00", To: "02:00"}
 	for _, c := range []struct {
-		windows   []api.RolloutWindow
+		windows   []api.Window
 		now, want string
 	}{
 		{nil, "2026-03-02T05:00:00Z", "2026-03-02T05:00:00Z"},
-		{[]api.RolloutWindow{berlin}, "2026-03-02T06:59:59Z", "2026-03-02T07:00:00Z"}, // a Monday, UTC+1
-		{[]api.RolloutWindow{berlin}, "2026-03-02T07:00:00Z", "2026-03-02T07:00:00Z"},
-		{[]api.RolloutWindow{berlin}, "2026-03-02T14:59:59Z", "2026-03-02T14:59:59Z"},
-		{[]api.RolloutWindow{berlin}, "2026-03-02T15:00:00Z", "2026-03-03T07:00:00Z"},
-		{[]api.RolloutWindow{berlin}, "2026-03-26T15:00:00Z", "2026-03-30T06:00:00Z"}, // a Thursday; UTC+2 on Monday
-		{[]api.RolloutWindow{night}, "2026-03-07T01:00:00Z", "2026-03-07T01:00:00Z"},
-		{[]api.RolloutWindow{night}, "2026-03-07T02:00:00Z", "2026-03-13T22:00:00Z"},
-		{[]api.RolloutWindow{berlin, night}, "2026-03-06T12:00:00Z", "2026-03-06T22:00:00Z"},
-		{[]api.RolloutWindow{{From: "00:00", To: "00:00"}}, "2026-03-06T12:00:00Z", "2026-03-06T12:00:00Z"},
+		{[]api.Window{berlin}, "2026-03-02T06:59:59Z", "2026-03-02T07:00:00Z"}, // a Monday, UTC+1
+		{[]api.Window{berlin}, "2026-03-02T07:00:00Z", "2026-03-02T07:00:00Z"},
+		{[]api.Window{berlin}, "2026-03-02T14:59:59Z", "2026-03-02T14:59:59Z"},
+		{[]api.Window{berlin}, "2026-03-02T15:00:00Z", "2026-03-03T07:00:00Z"},
+		{[]api.Window{berlin}, "2026-03-26T15:00:00Z", "2026-03-30T06:00:00Z"}, // a Thursday; UTC+2 on Monday
+		{[]api.Window{night}, "2026-03-07T01:00:00Z", "2026-03-07T01:00:00Z"},
+		{[]api.Window{night}, "2026-03-07T02:00:00Z", "2026-03-13T22:00:00Z"},
+		{[]api.Window{berlin, night}, "2026-03-06T12:00:00Z", "2026-03-06T22:00:00Z"},
+		{[]api.Window{{From: "00:00", To: "00:00"}}, "2026-03-06T12:00:00Z", "2026-03-06T12:00:00Z"},
 	} {
 		now, err := time.Parse(time.RFC3339, c.now)
 		require.NoError(t, err)
@@ -161,6 +161,6 @@ func TestWindows(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, c.want, at.UTC().Format(time.RFC3339), "at %s", c.now)
 	}
-	_, ok := nextOpening([]api.RolloutWindow{{From: "8"}}, time.Now())
+	_, ok := nextOpening([]api.Window{{From: "8"}}, time.Now())
 	require.False(t, ok)
 }

@@ -50,10 +50,12 @@ type rolloutVersion struct {
 
 // RolloutSettings determine how a rollout advances. The zero value is advanced by hand.
 type RolloutSettings struct {
-	Advance   string              `json:"advance,omitempty"`    // manual or automatic; empty: manual
-	Gate      *api.RolloutGate    `json:"gate,omitempty"`       // of all stages; nil: the default
-	OnFailure string              `json:"on_failure,omitempty"` // pause or back; empty: pause
-	Windows   []api.RolloutWindow `json:"windows,omitempty"`    // in which the runner may start stages; none: always
+	Advance   string           `json:"advance,omitempty"`    // manual or automatic; empty: manual
+	Gate      *api.RolloutGate `json:"gate,omitempty"`       // of all stages; nil: the default
+	OnFailure string           `json:"on_failure,omitempty"` // pause or back; empty: pause
+	Windows   []api.Window     `json:"windows,omitempty"`    // in which the runner may start stages; none: always
+	// StartAt is when the runner starts the first stage, at the earliest; nil: a person starts it.
+	StartAt *time.Time `json:"start_at,omitempty"`
 }
 
 // RolloutStage is a stage of a rollout: exactly one of ClusterIDs, Selector and All selects its clusters, of which those in
@@ -68,6 +70,8 @@ type RolloutStage struct {
 	// Approval: the stage cannot start without an approval.
 	Approval bool             `json:"approval,omitempty"`
 	Gate     *api.RolloutGate `json:"gate,omitempty"` // in place of fields of the rollout's
+	// StartAt is the time before which the runner does not start the stage; nil: none.
+	StartAt *time.Time `json:"start_at,omitempty"`
 }
 
 // rolloutStage is a stage as it is stored.

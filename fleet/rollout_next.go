@@ -34,7 +34,7 @@ func NextStep(d *Document, counts []StageCounts, now time.Time) RolloutStep {
 	if !r.open() || r.State == rolloutPaused || len(counts) != len(r.Stages) {
 		return RolloutStep{}
 	}
-	if r.State == rolloutProposed || r.Advance != advanceAutomatic {
+	if r.State == rolloutProposed && !r.startsItself() || r.Advance != advanceAutomatic {
 		if r.waitsForApproval(counts) {
 			return r.approvalWait(r.Started)
 		}
@@ -49,8 +49,10 @@ func NextStep(d *Document, counts []StageCounts, now time.Time) RolloutStep {
 			return step
 		}
 	}
-	if step := r.current(&counts[r.Started-1], now); step != (RolloutStep{}) {
-		return step
+	if r.Started > 0 {
+		if step := r.current(&counts[r.Started-1], now); step != (RolloutStep{}) {
+			return step
+		}
 	}
 	if r.Started == len(r.Stages) {
 		return RolloutStep{Action: RolloutComplete}
@@ -58,8 +60,11 @@ func NextStep(d *Document, counts []StageCounts, now time.Time) RolloutStep {
 	if r.waitsForApproval(counts) {
 		return r.approvalWait(r.Started)
 	}
-	return r.waitForWindow(RolloutStep{Action: RolloutStart, Stage: r.Stages[r.Started].Name}, now)
+	return r.waitForStart(r.Started, now)
 }
+
+// startsItself reports whether the runner starts the first stage too.
+func (r *rollout) startsItself() bool { return r.Advance == advanceAutomatic && r.StartAt != nil }
 
 // waitsForApproval reports whether the next stage lacks an approval, or has one that has ended.
 func (r *rollout) waitsForApproval(counts []StageCounts) bool {
@@ -208,7 +213,7 @@ func (s *State) waitForFreezes(work work, id string, step RolloutStep, now time.
 	}
 	for i, f := range all.frozen {
 		details = append(details, fmt.Sprintf("freeze %q of %s", f.freeze.ID, f.firstClusters()))
-		switch end := f.freeze.freeze().Until; {
+		switch end := f.until; {
 		case end == nil || wait.Reason == "pin" || i > 0 && wait.Until.IsZero():
 			wait.Until = time.Time{} // unknown
 		case end.After(wait.Until):
@@ -226,7 +231,7 @@ func (s *State) waitForFreezes(work work, id string, step RolloutStep, now time.
 // Advances reports whether a rollout advances automatically now.
 func Advances(d *Document) bool {
 	r := d.rollout()
-	return r.State == rolloutRunning && r.Advance == advanceAutomatic
+	return r.State == rolloutRunning && r.Advance == advanceAutomatic || r.State == rolloutProposed && r.startsItself()
 }
 
 // EndPin unpins a cluster whose until has passed. The removals are not confirmed, so the guard also refuses those from a protected

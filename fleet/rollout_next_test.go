@@ -13,7 +13,7 @@ import (
 func TestNextStep(t *testing.T) {
 	t.Parallel()
 	start := time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC) // a Monday
-	night := []api.RolloutWindow{{From: "22:00", To: "23:00"}}
+	night := []api.Window{{From: "22:00", To: "23:00"}}
 	type counts = StageCounts
 	ten := func(c counts) counts { c.Affected = 10; return c }
 	for name, c := range map[string]struct {

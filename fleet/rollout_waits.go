@@ -13,7 +13,7 @@ type RolloutStep struct {
 	// or it is not running.
 	Action string
 	Stage  string // that the action or the wait concerns
-	// Reason identifies the cause of a wait: start, soak, confirmations, window, approval or freeze.
+	// Reason identifies the cause of a wait: start, soak, confirmations, window, start_at, approval or freeze.
 	Reason  string
 	Message string    // of a wait, or why the action is pause or back
 	Until   time.Time // the end of the wait; zero: not known
@@ -41,8 +41,14 @@ func (r *rollout) approvalWait(stage int) RolloutStep {
 	return step
 }
 
-// waitForWindow returns a step, or the wait for the next window.
-func (r *rollout) waitForWindow(step RolloutStep, now time.Time) RolloutStep {
+// waitForStart returns the start of a stage, or the wait for its time or for the next window.
+func (r *rollout) waitForStart(stage int, now time.Time) RolloutStep {
+	step := RolloutStep{Action: RolloutStart, Stage: r.Stages[stage].Name}
+	for _, at := range []*time.Time{r.StartAt, r.Stages[stage].StartAt} {
+		if at != nil && now.Before(*at) {
+			return RolloutStep{Reason: "start_at", Stage: step.Stage, Until: *at, Message: fmt.Sprintf("stage %q waits for its time", step.Stage)}
+		}
+	}
 	opens, ok := nextOpening(r.Windows, now)
 	if ok && !opens.After(now) {
 		return step
@@ -51,7 +57,7 @@ func (r *rollout) waitForWindow(step RolloutStep, now time.Time) RolloutStep {
 }
 
 // stageWaits returns what the stages that a change starts wait for, besides freezes: an approval, and of an
-// automatic rollout the next window.
+// automatic rollout its time and the next window.
 func (r Result) stageWaits() (out []RolloutStep) {
 	for _, ch := range r.Commit.Changes {
 		if ch.Kind != KindRollout || ch.Before == nil || ch.After == nil {
@@ -66,7 +72,7 @@ func (r Result) stageWaits() (out []RolloutStep) {
 			out = append(out, was.approvalWait(at))
 		}
 		if was.Advance == advanceAutomatic {
-			if step := was.waitForWindow(RolloutStep{Action: RolloutStart, Stage: was.Stages[at].Name}, r.Commit.At); step.Reason != "" {
+			if step := was.waitForStart(at, r.Commit.At); step.Reason != "" {
 				out = append(out, step)
 			}
 		}

@@ -141,6 +141,9 @@ func (n *rolloutCreation) finish(tx *Tx, c Commit) error {
 		return err
 	}
 	r := n.rollout
+	if err := res.checkStageWindows(r); err != nil {
+		return err
+	}
 	r.Operations, r.Author, r.Principal, r.Identity = res.Commit.Operations, c.Actor, c.Actor, tx.scope.identity()
 	if n.automatic != nil { // as if the author of the policies had created it, who may not approve it alone
 		r.Author, r.Principal, r.Identity = n.automatic.principal, n.automatic.principal, n.automatic.identity
@@ -423,7 +426,7 @@ func (s *State) RolloutView(d *Document) any {
 	view := api.Rollout{
 		ID: r.ID, Description: r.Description, State: r.State, Started: r.Started, ConfirmedRemovals: r.ConfirmedRemovals,
 		Revision: int64(d.Revision), CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,
-		Advance: cmp.Or(r.Advance, advanceManual), OnFailure: cmp.Or(r.OnFailure, onFailurePause), Gate: r.Gate, Windows: r.Windows,
+		Advance: cmp.Or(r.Advance, advanceManual), OnFailure: cmp.Or(r.OnFailure, onFailurePause), Gate: r.Gate, Windows: r.Windows, StartAt: r.StartAt,
 		PausedBecause: r.PausedBecause, Principal: r.Principal, Unverified: r.unverified(),
 	}
 	sizes := s.stageSizes(r)
@@ -438,7 +441,7 @@ func (s *State) RolloutView(d *Document) any {
 		gate := r.effectiveGate(&st.RolloutStage)
 		status := api.RolloutStageStatus{
 			Name: st.Name, ClusterIds: st.ClusterIDs, Selector: st.Selector, All: st.All, Percent: st.Percent, Count: st.Count, State: state, Clusters: sizes[i],
-			Gate: &gate, StartedAt: st.StartedAt, Approval: st.Approval,
+			Gate: &gate, StartedAt: st.StartedAt, StartAt: st.StartAt, Approval: st.Approval,
 		}
 		if st.Approved != nil {
 			status.ApprovedBy, status.ApprovedAt = st.Approved.By, &st.Approved.At

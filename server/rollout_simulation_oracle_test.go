@@ -30,7 +30,7 @@ type simulatedDocument struct {
 	Started          int
 	Stages           []simulatedStage
 	Gate             *api.RolloutGate
-	Windows          []api.RolloutWindow
+	Windows          []api.Window
 }
 
 func (s *rolloutSimulation) read(body json.RawMessage) *simulatedDocument {

@@ -91,10 +91,10 @@ func (s *Server) answerRollout(c echo.Context, st *fleet.State, id string, statu
 func newRollout(req api.RolloutCreate) fleet.NewRollout {
 	n := fleet.NewRollout{
 		ID: req.ID, Strategy: req.Strategy, Description: req.Description, Operations: req.Operations,
-		RolloutSettings: fleet.RolloutSettings{Advance: req.Advance, Gate: req.Gate, OnFailure: req.OnFailure, Windows: req.Windows},
+		RolloutSettings: fleet.RolloutSettings{Advance: req.Advance, Gate: req.Gate, OnFailure: req.OnFailure, Windows: req.Windows, StartAt: req.StartAt},
 	}
 	for _, s := range req.Stages {
-		n.Stages = append(n.Stages, fleet.RolloutStage{Name: s.Name, ClusterIDs: s.ClusterIds, Selector: s.Selector, All: s.All, Percent: s.Percent, Count: s.Count, Gate: s.Gate, Approval: s.Approval})
+		n.Stages = append(n.Stages, fleet.RolloutStage{Name: s.Name, ClusterIDs: s.ClusterIds, Selector: s.Selector, All: s.All, Percent: s.Percent, Count: s.Count, Gate: s.Gate, Approval: s.Approval, StartAt: s.StartAt})
 	}
 	return n
 }

@@ -239,6 +239,9 @@ func (s *strip) setMarks(marks []stripMark) {
 
 // addFreeze adds a freeze that was active within the last day.
 func (s *strip) addFreeze(f api.Freeze) {
+	if recurs(f) {
+		return
+	}
 	begin, till := f.CreatedAt, s.End
 	if f.From != nil && f.From.After(begin) {
 		begin = *f.From

@@ -7,6 +7,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/internal/windows"
 )
 
 // stopPrefix begins the name of the freeze of an environment that the page makes.
@@ -22,7 +23,7 @@ const shownFreezes = 10
 // beyond shownFreezes.
 func (req *pageRequest) activeFreezes(cluster string) (rows []freezeRow, more int, err error) {
 	for _, f := range req.freezes {
-		if f.State != "active" || req.stop != nil && req.stop.ID == f.ID {
+		if f.State != "active" || req.stop != nil && req.stop.ID == f.ID || recurs(f) && cluster == "" {
 			continue
 		}
 		concerned, err := req.concerns(f, cluster)
@@ -45,9 +46,12 @@ func (req *pageRequest) activeFreezes(cluster string) (rows []freezeRow, more in
 	return rows, more, nil
 }
 
+// recurs reports whether a freeze has windows. It is no event that needs attention.
+func recurs(f api.Freeze) bool { return len(f.Allow)+len(f.Block) > 0 }
+
 // freezeRow returns the row of an active freeze.
 func (req *pageRequest) freezeRow(f api.Freeze) (freezeRow, error) {
-	row := freezeRow{ID: f.ID, Reason: f.Reason, Selection: f.Selector, Until: f.Until, History: historyLink(kindFreeze, f.ID)}
+	row := freezeRow{ID: f.ID, Reason: f.Reason, Selection: f.Selector, Until: f.Until, Allow: windows.Text(f.Allow), Block: windows.Text(f.Block), History: historyLink(kindFreeze, f.ID)}
 	if f.All {
 		row.Selection = allClusters
 	}
@@ -87,7 +91,7 @@ func (req *pageRequest) readFreezes() error {
 		return nil // without a header
 	}
 	for _, f := range req.freezes {
-		if f.State == "active" && (f.All || strings.HasPrefix(f.ID, stopPrefix)) {
+		if f.State == "active" && !recurs(f) && (f.All || strings.HasPrefix(f.ID, stopPrefix)) {
 			stop, err := req.freezeRow(f)
 			req.stop = &stop
 			return err

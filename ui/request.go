@@ -179,6 +179,8 @@ type freezeRow struct {
 	By         string     // the author of its last change
 	Since      *time.Time // of that change
 	Until      *time.Time
+	Allow      string // windows, as text
+	Block      string
 	History    string
 	End        string // the address of the form that ends it; empty: the token may not
 }

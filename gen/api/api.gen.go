@@ -2186,6 +2186,17 @@ type Freeze struct {
 	// Example: 12
 	Clusters int `json:"clusters"`
 
+	// Frozen Number of these clusters of which it forbids changes at the time of the response.
+	//
+	// Example: 12
+	Frozen int `json:"frozen"`
+
+	// Allow Maintenance windows: the freeze permits changes in any of them, unless one of `block` is open. With windows, a freeze permits reverts, and to take rollouts back, at every time.
+	Allow []Window `json:"allow,omitempty"`
+
+	// Block Windows in which the freeze forbids changes.
+	Block []Window `json:"block,omitempty"`
+
 	// Revision Revision of the last change.
 	//
 	// Example: 42
@@ -2233,6 +2244,12 @@ type FreezeCreate struct {
 	//
 	// Example: CHG-2026: year-end freeze
 	Reason string `json:"reason"`
+
+	// Allow Maintenance windows: the freeze permits changes in any of them, unless one of `block` is open. With windows, a freeze permits reverts, and to take rollouts back, at every time.
+	Allow []Window `json:"allow,omitempty"`
+
+	// Block Windows in which the freeze forbids changes.
+	Block []Window `json:"block,omitempty"`
 }
 
 // FreezePatch Fields of a freeze to change; null removes one.
@@ -2266,6 +2283,12 @@ type FreezePatch struct {
 	//
 	// Example: CHG-2026: year-end freeze
 	Reason string `json:"reason,omitempty"`
+
+	// Allow The maintenance windows, all of them; null: none.
+	Allow nullable.Nullable[[]Window] `json:"allow,omitempty"`
+
+	// Block The windows in which it forbids changes, all of them; null: none.
+	Block nullable.Nullable[[]Window] `json:"block,omitempty"`
 }
 
 // FrozenClusters Frozen clusters whose answers a change would change.
@@ -2280,7 +2303,7 @@ type FrozenClusters struct {
 	// Example: CHG-2026: year-end freeze
 	Reason string `json:"reason"`
 
-	// Until When the freeze ends; absent: when it is deleted.
+	// Until When the freeze ends, or permits changes of all of these clusters; absent: unknown, as for a freeze that ends when it is deleted.
 	//
 	// Example: 2027-01-04T06:00:00Z
 	Until *time.Time `json:"until,omitempty"`
@@ -5335,7 +5358,7 @@ type Rollout struct {
 	OnFailure string `json:"on_failure"`
 
 	// Windows Times at which stages may start automatically; empty: always.
-	Windows []RolloutWindow `json:"windows,omitempty"`
+	Windows []Window `json:"windows,omitempty"`
 
 	// PausedBecause Reason for which the server paused the rollout, with the message of one failed cluster.
 	//
@@ -5372,6 +5395,11 @@ type Rollout struct {
 	//
 	// Example: false
 	GatesTrustSharedToken bool `json:"gates_trust_shared_token,omitempty"`
+
+	// StartAt When the server starts the first stage, at the earliest.
+	//
+	// Example: 2026-12-01T09:00:00Z
+	StartAt *time.Time `json:"start_at,omitempty"`
 }
 
 // RolloutCreate A change that reaches clusters stage by stage.
@@ -5411,7 +5439,12 @@ type RolloutCreate struct {
 	OnFailure string `json:"on_failure,omitempty"`
 
 	// Windows Times at which stages may start automatically; empty: always.
-	Windows []RolloutWindow `json:"windows,omitempty"`
+	Windows []Window `json:"windows,omitempty"`
+
+	// StartAt Only with `advance: automatic`: the server starts the first stage at this time or later, without a person.
+	//
+	// Example: 2026-12-01T09:00:00Z
+	StartAt *time.Time `json:"start_at,omitempty"`
 }
 
 // RolloutFailure The failure of a cluster at an input that the rollout changes.
@@ -5543,6 +5576,11 @@ type RolloutStage struct {
 	//
 	// Example: true
 	Approval bool `json:"approval,omitempty"`
+
+	// StartAt Only with `advance: automatic`: the stage does not start before this time, unless a person starts it. Not in strategies.
+	//
+	// Example: 2026-12-01T09:00:00Z
+	StartAt *time.Time `json:"start_at,omitempty"`
 }
 
 // RolloutStageStatus A stage with its clusters.
@@ -5617,6 +5655,11 @@ type RolloutStageStatus struct {
 	//
 	// Example: the approval of token:ann has ended
 	ApprovalEnded string `json:"approval_ended,omitempty"`
+
+	// StartAt It does not start before this time, unless a person starts it.
+	//
+	// Example: 2026-12-01T09:00:00Z
+	StartAt *time.Time `json:"start_at,omitempty"`
 }
 
 // RolloutVersion A version that the rollout of a version policy brings.
@@ -5644,7 +5687,7 @@ type RolloutVersion struct {
 
 // RolloutWaiting Why the rollout does not advance now.
 type RolloutWaiting struct {
-	// Reason `start`: a person has to start the stage. `observations`: this process does not know the status of all clusters yet, or the clock of a process differed from that of the database in the last ten minutes. `guard`: the server refuses the next step.
+	// Reason `start`: a person has to start the stage. `start_at`: its time has not come. `observations`: this process does not know the status of all clusters yet, or the clock of a process differed from that of the database in the last ten minutes. `guard`: the server refuses the next step.
 	//
 	// Example: soak
 	Reason string `json:"reason"`
@@ -5663,29 +5706,6 @@ type RolloutWaiting struct {
 	//
 	// Example: 2026-01-02T03:34:05Z
 	Until *time.Time `json:"until,omitempty"`
-}
-
-// RolloutWindow A time of the week in which stages may start.
-type RolloutWindow struct {
-	// Days Days on which the window begins; default: every day.
-	//
-	// Example: ["mon","tue","wed","thu"]
-	Days []string `json:"days,omitempty"`
-
-	// From Beginning of the window, by the clock of `tz`.
-	//
-	// Example: 08:00
-	From string `json:"from"`
-
-	// To End of the window; on the next day unless it is after `from`.
-	//
-	// Example: 16:00
-	To string `json:"to"`
-
-	// Tz IANA time zone; default UTC.
-	//
-	// Example: Europe/Berlin
-	Tz string `json:"tz,omitempty"`
 }
 
 // SearchResult A document, label, version, revision or failure that matches a search.
@@ -6697,6 +6717,34 @@ type WebhookUpdate struct {
 	//
 	// Example: false
 	Suspended bool `json:"suspended,omitempty"`
+}
+
+// Window A time of the week. If the clock skips its beginning or end in spring, the end of the gap is meant; if the clock shows it twice in autumn, the first time.
+type Window struct {
+	// Days Days on which the window begins; default: every day.
+	//
+	// Example: ["mon","tue","wed","thu"]
+	Days []string `json:"days,omitempty"`
+
+	// From Beginning of the window, by the clock of `tz`.
+	//
+	// Example: 08:00
+	From string `json:"from"`
+
+	// To End of the window; on the next day unless it is after `from`.
+	//
+	// Example: 16:00
+	To string `json:"to"`
+
+	// Tz IANA time zone; default UTC.
+	//
+	// Example: Europe/Berlin
+	Tz string `json:"tz,omitempty"`
+
+	// TzVariable Only of freezes: the variable of each cluster that has its time zone. Clusters without it are in `tz`.
+	//
+	// Example: timezone
+	TzVariable string `json:"tz_variable,omitempty"`
 }
 
 // AccessID defines model for AccessID.

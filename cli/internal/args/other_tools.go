@@ -31,6 +31,8 @@ var otherTools = map[string]string{
 	"resume":    "cluster unpin NAME",
 	"sync":      "cluster reconcile NAME",
 	"reconcile": "cluster reconcile NAME",
+	"window":    "freeze create NAME --allow WINDOW",
+	"windows":   "freeze create NAME --allow WINDOW",
 	"whoami":    "auth whoami",
 	"describe":  "KIND get NAME",
 	"show":      "KIND get NAME",

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
@@ -22,7 +23,7 @@ func rolloutFlags() []cli.Flag {
 	return append([]cli.Flag{
 		&cli.StringFlag{Name: "rollout", Usage: "do not make the change, but create a rollout of it with this `NAME`"},
 		&cli.StringFlag{Name: "strategy", Usage: "with --rollout: the `STRATEGY` whose stages it copies"},
-		&cli.StringSliceFlag{Name: "stage", Usage: "with --rollout, in place of --strategy: a `STAGE` NAME=SELECTOR, NAME=SELECTOR:10% or NAME=SELECTOR:3 (clusters); * selects all; repeat in the order of the stages"},
+		&cli.StringSliceFlag{Name: "stage", Usage: "with --rollout, in place of --strategy: a `STAGE` NAME=SELECTOR, and behind colons a number of its clusters or a share such as 10%, soak=DURATION, and approve: 'prod=environment=prod:10%:approve'; * selects all; repeat in the order of the stages"},
 	}, AdvanceFlags()...)
 }
 
@@ -35,15 +36,23 @@ func AdvanceFlags() []cli.Flag {
 		&cli.IntFlag{Name: "max-failures", Usage: "`NUMBER` of clusters of a stage that may fail"},
 		&cli.StringFlag{Name: "deadline", Usage: "the rollout pauses this `DURATION` after the start of a stage that has not confirmed; default: the soak plus two hours"},
 		&cli.StringFlag{Name: "on-failure", Usage: "`ACTION` when more clusters fail: pause, or back to take the change back from the stage before"},
+		&cli.StringFlag{Name: "start-at", Usage: "with --advance automatic: start the first stage at this `TIME`, such as 2026-12-01T09:00:00Z, or 12h from now, without a person"},
 	}
 }
 
 // AddSettings adds the settings of the flags to the body of a request. Fields of the gate without a flag stay.
-func AddSettings(c *cli.Context, body map[string]any) error {
+func AddSettings(c *cli.Context, body map[string]any, now time.Time) error {
 	for flag, field := range map[string]string{"advance": "advance", "on-failure": "on_failure"} {
 		if c.IsSet(flag) {
 			body[field] = c.String(flag)
 		}
+	}
+	if c.IsSet("start-at") {
+		at, err := args.FutureTime("start-at", c.String("start-at"), now)
+		if err != nil {
+			return err
+		}
+		body["start_at"] = render.Time(at)
 	}
 	set := map[string]any{}
 	for _, field := range []string{"soak", "confirmed", "deadline"} {
@@ -104,16 +113,24 @@ func stageOf(text string) (map[string]any, error) {
 		return nil, args.Errorf("--stage %q is not NAME=SELECTOR", text)
 	}
 	stage := map[string]any{"name": name}
-	if at := strings.LastIndexByte(selector, ':'); at >= 0 {
-		field, number := "count", selector[at+1:]
-		if n, percent := strings.CutSuffix(number, "%"); percent {
-			field, number = "percent", n
+	selector, options, _ := strings.Cut(selector, ":")
+	for option := range strings.SplitSeq(options, ":") {
+		number, percent := strings.CutSuffix(option, "%")
+		n, notNumber := strconv.Atoi(number)
+		soak, isSoak := strings.CutPrefix(option, "soak=")
+		switch {
+		case option == "" && options == "" && !strings.HasSuffix(text, ":"):
+		case option == "approve":
+			stage["approval"] = true
+		case isSoak && soak != "":
+			stage["gate"] = map[string]any{"soak": soak}
+		case notNumber == nil && n > 0 && percent:
+			stage["percent"] = n
+		case notNumber == nil && n > 0:
+			stage["count"] = n
+		default:
+			return nil, args.Errorf("--stage %q: after a colon there must be a number of clusters, a number and %%, soak=DURATION, or approve", text)
 		}
-		n, err := strconv.Atoi(number)
-		if err != nil || n < 1 {
-			return nil, args.Errorf("--stage %q: after the colon there must be a number of clusters, or a number and %%", text)
-		}
-		stage[field], selector = n, selector[:at]
 	}
 	if stage["selector"] = selector; selector == "*" {
 		delete(stage, "selector")
@@ -156,7 +173,7 @@ func (s *Engine) inRollout(c *cli.Context, client conn.Client, ch Change) (Chang
 			return conn.Answer{}, err
 		}
 		body := map[string]any{"id": name, "operations": ops}
-		if err := AddSettings(c, body); err != nil {
+		if err := AddSettings(c, body, s.Env.Now()); err != nil {
 			return conn.Answer{}, err
 		}
 		a, err := s.CreateRollout(c, client, body, hash)

@@ -29,7 +29,7 @@ const (
 // ReadOnly are the fields of a document that the server sets.
 var ReadOnly = []string{
 	"revision", "created_at", "updated_at", "deleted_at", "patch_owners", "layers", "clusters", "reconcile_requested_at",
-	"state", "generation", "rotated_at", "after", "delivery",
+	"state", "frozen", "generation", "rotated_at", "after", "delivery",
 }
 
 // Kind names a kind of document.

@@ -1,0 +1,106 @@
+package fleet
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+)
+
+// stageWindows are the freezes with windows that hold one of the clusters of a stage, with the time zones there.
+type stageWindows struct {
+	freeze  *freeze
+	zones   map[string]string
+	cluster string // the first one
+}
+
+// checkStageWindows refuses a rollout with a stage of which the clusters that its change affects have no time in common at which the
+// windows of freezes and of the rollout are open: it could never start.
+func (r Result) checkStageWindows(rollout *rollout) error {
+	freezes := slices.DeleteFunc(r.base.ActiveFreezes(r.Commit.At), func(d *Document) bool { return !d.freeze().isRecurring() })
+	if len(freezes) == 0 {
+		return nil
+	}
+	clusters, err := r.affected(true)
+	if err != nil {
+		return err
+	}
+	effects, stages := r.effects(), make([]map[string]stageWindows, len(rollout.Stages))
+	for _, a := range clusters {
+		if a.before == nil || a.before.Deleted() {
+			continue
+		}
+		at := rollout.stageOf(a.before.cluster)
+		for _, d := range freezes {
+			if at == len(stages) || !d.freeze().matches(a.before.cluster) {
+				continue
+			}
+			zones := d.freeze().zones(a.before)
+			key := d.ID + fmt.Sprint(zones)
+			if _, known := stages[at][key]; known {
+				continue
+			}
+			effect, err := effects.on(a)
+			if err != nil {
+				return err
+			}
+			if effect.key == "" {
+				break
+			}
+			if stages[at] == nil {
+				stages[at] = map[string]stageWindows{}
+			}
+			stages[at][key] = stageWindows{d.freeze(), zones, a.id}
+		}
+	}
+	c := &checker{next: r.base, limit: maxProblems}
+	for i, windows := range stages {
+		all := make([]stageWindows, 0, len(windows))
+		for _, key := range sortedKeys(windows) {
+			all = append(all, windows[key])
+		}
+		if !rollout.opensIn(all, r.Commit.At) {
+			c.problem(jsontext.Pointer("stages", i), "stage %q could never start: %s", rollout.Stages[i].Name, rollout.disjoint(all, r.Commit.At))
+		}
+	}
+	if len(c.problems) > 0 {
+		return Invalid(c.problems)
+	}
+	return nil
+}
+
+// opensIn reports whether all windows of a stage, and those of the rollout, are open at one time.
+func (r *rollout) opensIn(all []stageWindows, at time.Time) bool {
+	for t := at; t.Sub(at) <= openWithin; {
+		next, ok := nextOpening(r.Windows, t)
+		for _, w := range all {
+			if ok {
+				next, ok = w.freeze.nextOpen(w.zones, next)
+			}
+		}
+		if !ok {
+			return false
+		}
+		if next.Equal(t) {
+			return true
+		}
+		t = next
+	}
+	return false
+}
+
+// disjoint describes why the windows of a stage are never open at one time, by two clusters if two are enough.
+func (r *rollout) disjoint(all []stageWindows, at time.Time) string {
+	for i, a := range all {
+		if !r.opensIn(all[i:i+1], at) {
+			return fmt.Sprintf("the windows of the rollout and those of freeze %q on cluster %q are never open at one time", a.freeze.ID, a.cluster)
+		}
+		for _, b := range all[:i] {
+			if !r.opensIn([]stageWindows{a, b}, at) {
+				return fmt.Sprintf("the windows of clusters %q (freeze %q) and %q (freeze %q) are never open at one time; give each time zone a stage of its own", b.cluster, b.freeze.ID, a.cluster, a.freeze.ID)
+			}
+		}
+	}
+	return fmt.Sprintf("the windows of its clusters, such as %q and %q, are never open at one time; give each time zone a stage of its own", all[0].cluster, all[len(all)-1].cluster)
+}
