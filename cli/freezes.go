@@ -147,7 +147,7 @@ func (s rolloutCommands) endFreezeCommand(name, usage string) *cli.Command {
 func (s rolloutCommands) endFreeze(c *cli.Context, id string) error {
 	return s.PerformOn(c, kinds.Freezes, change.Change{
 		Operations:  change.FixedOperations(kinds.Freezes.Operation("delete", id, nil)),
-		Description: "end the freeze \"" + id + "\"", UnconfirmedInScripts: true, PrintsSummary: true,
+		Description: "end the freeze \"" + id + "\"", UnconfirmedInScripts: true,
 	})
 }
 

@@ -225,16 +225,16 @@ func (g Guard) checkFrozen(r Result) ([]api.RevisionOperation, error) {
 // frozenError returns the error for frozen clusters, with one problem for each.
 func frozenError(all []frozen) error {
 	var problems []Problem
-	var details, ids []string
+	var details []string
 	for _, f := range all {
-		details, ids = append(details, f.describe()), append(ids, f.freeze.ID)
+		details = append(details, f.describe())
 		for _, id := range f.clusters {
 			problems = append(problems, Problem{Kind: KindCluster, ID: id, Detail: fmt.Sprintf("is frozen by %q", f.freeze.ID)})
 		}
 	}
 	return &Error{
 		Code: CodeFrozen, Problems: problems,
-		Detail: fmt.Sprintf("%s; to make the change all the same, send X-Fleet-Override-Freeze: %s and X-Change-Reason", strings.Join(details, "; and "), strings.Join(ids, ",")),
+		Detail: strings.Join(details, "; and "),
 	}
 }
 

@@ -568,7 +568,7 @@ func TestMessagesOfFreezesAreShort(t *testing.T) {
 	w := tiers(t, prodLayer, baseLayer)
 	w.must(rollOut(w, "r", []RolloutStage{{Name: "all", All: true}}, patchOp(KindNamespace, "team", `{"labels":{"a":"b"}}`)))
 	w.must(create(KindFreeze, `{"id":"stop","all":true,"until":"2999-01-01T00:00:00Z","reason":"INC-7"}`))
-	require.Equal(t, `the answers to 4 clusters would change, which freeze "stop" (INC-7) forbids until 2999-01-01T00:00:00Z: c0, c1, c2 and 1 more; to make the change all the same, send X-Fleet-Override-Freeze: stop and X-Change-Reason`,
+	require.Equal(t, `the answers to 4 clusters would change, which freeze "stop" (INC-7) forbids until 2999-01-01T00:00:00Z: c0, c1, c2 and 1 more`,
 		w.refused(CodeFrozen, act("r", RolloutStart)).Detail)
 	step, err := w.state.WaitForFreezes(t.Context(), "r", RolloutStep{Action: RolloutStart, Stage: "all"}, w.now)
 	require.NoError(t, err)

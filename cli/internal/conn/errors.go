@@ -9,11 +9,13 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
 // ReportInterrupted reports what a run that a signal ended may have changed.
@@ -38,8 +40,8 @@ func (s *Session) ReportError(err error) {
 	_, _ = fmt.Fprintf(&b, "%s %s\n", s.Color(render.Red, "Error:"), render.Printable(text))
 	if problem, ok := errors.AsType[*apiclient.Error](err); ok {
 		for i, field := range problem.Problem.Errors {
-			if len(problem.Problem.Errors) == 1 && strings.Contains(problem.Problem.Detail, field.Detail) {
-				break // the first line has the same text
+			if len(problem.Problem.Errors) == 1 && strings.Contains(problem.Problem.Detail, field.Detail) || problem.Problem.Error == "frozen" && !s.Verbose {
+				break // the first line has the same text, or counts the clusters
 			}
 			if i == maxProblems && !s.Verbose {
 				_, _ = fmt.Fprintf(&b, "  … and %d more; -v prints them all\n", len(problem.Problem.Errors)-i)
@@ -48,6 +50,9 @@ func (s *Session) ReportError(err error) {
 			line := field.Detail
 			if field.Pointer != "" {
 				line = field.Pointer + ": " + line
+			}
+			if problem.Problem.Error == "frozen" {
+				line = field.ID + " " + line
 			}
 			_, _ = fmt.Fprintf(&b, "  %s\n", render.Printable(line))
 		}
@@ -127,6 +132,9 @@ func (s *Session) hint(err error) string {
 		if hint := s.Connection.behindHint(problem); hint != "" {
 			return hint
 		}
+		if problem.Problem.Error == "frozen" {
+			return freezeHint(problem.Problem.Errors)
+		}
 		return hints[cmp.Or(problem.Problem.Error, fmt.Sprint(problem.StatusCode))]
 	}
 	if lost, ok := errors.AsType[*apiclient.UnansweredError](err); ok {
@@ -152,13 +160,27 @@ func (s *Session) hint(err error) string {
 	return ""
 }
 
+// freezeHint names the freezes that refused a change.
+func freezeHint(clusters []api.FieldProblem) string {
+	var names []string
+	for _, c := range clusters {
+		if _, name, ok := strings.Cut(c.Detail, "is frozen by "); ok && !slices.Contains(names, strings.Trim(name, `"`)) {
+			names = append(names, strings.Trim(name, `"`))
+		}
+	}
+	flags := ""
+	for _, name := range names {
+		flags += "--override-freeze " + render.Printable(name) + " "
+	}
+	return "to make it all the same, repeat the command with " + cmp.Or(flags, "--override-freeze FREEZE ") + "--reason REASON."
+}
+
 // hints by error code of the server, or by status without a code.
 var hints = map[string]string{
 	"unauthorized":          "reads use FLUX_API_TOKEN (--api-token), changes FLUX_API_WRITE_TOKEN (--write-token), or the context's tokens; config view shows those that are set.",
 	"out_of_scope":          "auth whoami shows your access documents; one of them must permit the whole change",
 	"forbidden":             "this token lacks the permission, auth whoami shows those that it has; use one with a higher role, see: token create --help",
 	"method_not_allowed":    "a server in read-only mode rejects changes: set FLUX_API_URL to the server in crud mode.",
-	"frozen":                "to make it all the same, repeat the command with --override-freeze FREEZE and --reason.",
 	"in_use":                "unassign it first where it is used; --cascade unassigns it from every cluster in the same change.",
 	"protected":             "lift the protection with: cluster protect ID --off",
 	"stale":                 "another client changed it in the meantime: check it, then repeat the change.",

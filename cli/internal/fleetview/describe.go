@@ -132,6 +132,13 @@ func (w *describer) cluster(d Description) {
 		field("Variables", Variables(doc.Variables))
 	}
 	field("Protected", strconv.FormatBool(doc.DeletionProtection))
+	if pin := doc.Pinned; pin != nil {
+		until := "until it is unpinned"
+		if pin.Until != nil {
+			until = "until " + render.Time(*pin.Until)
+		}
+		field("Pinned", until+": "+pin.Reason+". It is served the inputs from before the pin.")
+	}
 	if len(doc.Layers) > 0 {
 		field("Layers", strings.Join(doc.Layers, ", "))
 	}
