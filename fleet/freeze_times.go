@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -113,10 +114,7 @@ func (o *openings) of(d *Document, e *Effective) opening {
 		return opening{}
 	}
 	zones := f.zones(e)
-	key := d.ID
-	for _, name := range sortedKeys(zones) {
-		key += "\x00" + name + "\x00" + zones[name]
-	}
+	key := fmt.Sprintf("%s %q", d.ID, zones)
 	known, ok := o.known[key]
 	if !ok {
 		known.next, known.ok = f.nextOpen(zones, o.at)

@@ -37,7 +37,7 @@ func (r Result) checkStageWindows(rollout *rollout) error {
 				continue
 			}
 			zones := d.freeze().zones(a.before)
-			key := d.ID + fmt.Sprint(zones)
+			key := fmt.Sprintf("%s %q", d.ID, zones)
 			if _, known := stages[at][key]; known {
 				continue
 			}

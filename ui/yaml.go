@@ -1,8 +1,6 @@
 package ui
 
 import (
-	"bytes"
-	"encoding/json"
 	"maps"
 	"regexp"
 	"slices"
@@ -16,13 +14,6 @@ var (
 	plainKey    = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_./-]*$`)
 	reservedKey = regexp.MustCompile(`(?i)^(y|n|yes|no|on|off|true|false|null)$`)
 )
-
-// decodeObject decodes a JSON object, with its numbers as they are written.
-func decodeObject(text json.RawMessage) (fields map[string]any, err error) {
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	decoder.UseNumber()
-	return fields, decoder.Decode(&fields)
-}
 
 // maskSecrets returns a value with its secrets masked, unless reveal is set.
 func maskSecrets(value any, reveal bool) any {

@@ -57,7 +57,7 @@ func clock(text string) string {
 
 // parseDays reads days such as mon-thu,sat. A range may pass the end of the week.
 func parseDays(text string) (out []string, err error) {
-	for _, part := range strings.Split(strings.ToLower(text), ",") {
+	for part := range strings.SplitSeq(strings.ToLower(text), ",") {
 		first, last, isRange := strings.Cut(part, "-")
 		from, to := slices.Index(days, first), slices.Index(days, cmp.Or(last, first))
 		if from < 0 || to < 0 || isRange && last == "" {

@@ -168,11 +168,10 @@ func freezeHint(clusters []api.FieldProblem) string {
 			names = append(names, strings.Trim(name, `"`))
 		}
 	}
-	flags := ""
-	for _, name := range names {
-		flags += "--override-freeze " + render.Printable(name) + " "
+	if len(names) == 0 {
+		names = []string{"FREEZE"}
 	}
-	return "to make it all the same, repeat the command with " + cmp.Or(flags, "--override-freeze FREEZE ") + "--reason REASON."
+	return "to make it all the same, repeat the command with --override-freeze " + render.Printable(strings.Join(names, " --override-freeze ")) + " --reason REASON."
 }
 
 // hints by error code of the server, or by status without a code.
