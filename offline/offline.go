@@ -91,6 +91,9 @@ func (f *Fleet) run(ops []api.Operation) error {
 
 // Documents returns the stored documents of a kind, sorted by id.
 func (f *Fleet) Documents(kind string) (out []json.RawMessage) {
+	if f.state == nil {
+		return nil
+	}
 	for _, doc := range f.state.All(fleet.Kind(kind)) {
 		out = append(out, doc.Body)
 	}

@@ -311,11 +311,12 @@ func (c *Cluster) removeSecrets(o *Object) {
 	}}
 }
 
-// remember keeps a value of a Secret for comparisons, and the lines of one with several, which are values of their own in a file of
-// settings.
+// remember keeps a value of a Secret for comparisons: as it is encoded, its lines and what follows a = in one, and the texts in it if it
+// is YAML or JSON, such as a file of settings or a login to a registry.
 func (c *Cluster) remember(ref Ref, value any, encoded bool) {
 	text, _ := value.(string)
 	if encoded {
+		c.keepSecret(ref, text)
 		decoded, err := base64.StdEncoding.DecodeString(text)
 		if err != nil {
 			return // a placeholder, or encrypted
@@ -323,13 +324,39 @@ func (c *Cluster) remember(ref Ref, value any, encoded bool) {
 		text = string(decoded)
 	}
 	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		_, setting, found := strings.Cut(line, ": ")
-		if found {
-			line = strings.Trim(strings.TrimSpace(setting), `"'`)
+		c.keepSecret(ref, line)
+		if _, setting, found := strings.Cut(line, "="); found {
+			c.keepSecret(ref, setting)
 		}
-		if len(line) >= minSecretBytes {
-			c.secrets = append(c.secrets, secretValue{ref, line})
+	}
+	documents, err := input.Stream([]byte(text))
+	if err != nil {
+		return // no YAML
+	}
+	for _, document := range documents {
+		if parsed, err := input.Decode(document); err == nil {
+			c.rememberTexts(ref, parsed)
 		}
+	}
+}
+
+func (c *Cluster) rememberTexts(ref Ref, value any) {
+	switch v := value.(type) {
+	case string:
+		c.keepSecret(ref, v)
+	case []any:
+		for _, below := range v {
+			c.rememberTexts(ref, below)
+		}
+	case map[string]any:
+		for _, below := range v {
+			c.rememberTexts(ref, below)
+		}
+	}
+}
+
+func (c *Cluster) keepSecret(ref Ref, text string) {
+	if text = strings.Trim(text, " \t\r\n\"'"); len(text) >= minSecretBytes {
+		c.secrets = append(c.secrets, secretValue{ref, text})
 	}
 }

@@ -121,6 +121,8 @@ metadata:
 data:
   DOMAIN: ` + encode("secret.example.com") + `
   SHORT: ` + encode("true") + `
+  .env: ` + encode("A=1\nB=\"env-file-value\"\n") + `
+  .dockerconfigjson: ` + encode(`{"auths":{"x.example":{"auth":"registry-login"}}}`) + `
   values.yaml: ` + encode("admin:\n  password: \"correct horse\"\n") + `
 stringData: {TOKEN: hunter2-hunter2}
 ---
@@ -141,6 +143,7 @@ metadata: {name: c, annotations: {kubectl.kubernetes.io/last-applied-configurati
 	require.NotContains(t, fmt.Sprint(c.Objects), encode("secret.example.com"))
 	for text, want := range map[string]bool{
 		"https://secret.example.com/": true, "password: correct horse": true, "xhunter2-hunter2x": true,
+		"b: env-file-value": true, "registry-login": true, "a" + encode("secret.example.com"): true,
 		"true": false, "this is the release": false, "example.com": false, "": false,
 	} {
 		ref, found := c.SecretIn(text)

@@ -181,7 +181,7 @@ func (t *translator) dropDependencies() {
 		c.depends = slices.DeleteFunc(c.depends, func(d dependency) bool {
 			on := t.done[d.on]
 			if on == nil || d.on == at {
-				t.report.reject(t.cluster.Name, at, d.at, d.on.String()+" is not taken")
+				t.report.reject(t.cluster.Name, at, d.at, d.on.String()+" is no component, since it is replaced or not taken: depend on what it installs")
 			} else if !on.enabled {
 				t.report.reject(t.cluster.Name, at, d.at, d.on.String()+" is suspended: nothing waits for a component that is not enabled")
 			}
