@@ -19,7 +19,7 @@ func (b *builder) definitions(m *member) {
 		if m.done[of] != nil || !owned && !isUnbuilt(o) {
 			continue
 		}
-		if _, inDump := m.cluster.Find(of); owned && inDump && !m.isReplaced(of) {
+		if _, inDump := m.cluster.Find(of); owned && inDump && !m.replaced[of] {
 			continue
 		}
 		e := entry{on: m, object: o, id: o.Name}
@@ -63,12 +63,6 @@ func (b *builder) definitions(m *member) {
 		known[kind+o.Name] = true
 		b.entries[kind] = append(b.entries[kind], e)
 	}
-}
-
-func (t *translator) isReplaced(of fluxdump.Ref) bool {
-	return slices.ContainsFunc(t.report.fields, func(f field) bool {
-		return f.cluster == t.cluster.Name && f.object == of && f.outcome == replaced
-	})
 }
 
 // binding returns the fields of a role binding, or the reason why the fleet cannot have it.

@@ -61,7 +61,7 @@ func Import(clusters []*fluxdump.Cluster, newFleet func() Fleet, opt Options) (*
 		if !clusterID.MatchString(cluster.Name) || len(cluster.Name) > 63 {
 			return nil, args.Errorf("%s: %q cannot be the id of a cluster: rename it to at most 63 lower-case letters, digits, - and .", cluster.Source, cluster.Name)
 		}
-		t := &translator{cluster: cluster, fleet: fleet, report: r.Report, used: map[string]bool{}, done: map[fluxdump.Ref]*component{}}
+		t := &translator{cluster: cluster, fleet: fleet, report: r.Report, used: map[string]bool{}, done: map[fluxdump.Ref]*component{}, replaced: map[fluxdump.Ref]bool{}}
 		t.settings = t.readSettings(opt.Settings)
 		t.translate()
 		n += len(t.done)
@@ -156,6 +156,7 @@ func (t *translator) translate() {
 		of, owned := owner(o)
 		switch {
 		case isKustomization(o.Ref) && parents[o.Ref]:
+			t.replaced[o.Ref] = true
 			for at := range leaves(o.At("spec")) {
 				t.field(o, at, replaced, "")
 			}

@@ -46,6 +46,7 @@ type translator struct {
 	settings map[string]string // variables of the cluster, from the ConfigMaps of its settings
 	used     map[string]bool   // variables that texts of the files refer to
 	done     map[fluxdump.Ref]*component
+	replaced map[fluxdump.Ref]bool // Kustomizations
 }
 
 func (t *translator) field(o fluxdump.Object, at path, what outcome, format string, values ...any) {

@@ -36,6 +36,7 @@ type field struct {
 // Report counts the fields of all objects and lists those that the fleet cannot have.
 type Report struct {
 	fields   []field
+	byObject map[objectOf][]int         // indexes of the fields
 	objects  map[kept]map[objectOf]bool // that the import leaves as they are
 	steps    []string                   // before the hand-over
 	ignored  map[objectOf][]path        // differences that the report lists
@@ -54,10 +55,11 @@ type (
 )
 
 func newReport() *Report {
-	return &Report{objects: map[kept]map[objectOf]bool{}, ignored: map[objectOf][]path{}}
+	return &Report{objects: map[kept]map[objectOf]bool{}, byObject: map[objectOf][]int{}, ignored: map[objectOf][]path{}}
 }
 
 func (r *Report) add(cluster string, o fluxdump.Ref, at path, what outcome, format string, values ...any) {
+	r.byObject[objectOf{cluster, o}] = append(r.byObject[objectOf{cluster, o}], len(r.fields))
 	r.fields = append(r.fields, field{cluster, o, at, what, fmt.Sprintf(format, values...)})
 	if what == left {
 		r.ignored[objectOf{cluster, o}] = append(r.ignored[objectOf{cluster, o}], at)
@@ -76,8 +78,8 @@ func (r *Report) keep(cluster string, o fluxdump.Ref, reason string) {
 // reject makes a field of an object, and those below it, not expressible; an empty path means all of them.
 func (r *Report) reject(cluster string, o fluxdump.Ref, at path, reason string) {
 	r.ignored[objectOf{cluster, o}] = append(r.ignored[objectOf{cluster, o}], at)
-	for i := range r.fields {
-		if f := &r.fields[i]; f.cluster == cluster && f.object == o && (at == "" || f.path == at || strings.HasPrefix(f.path, at+".")) {
+	for _, i := range r.byObject[objectOf{cluster, o}] {
+		if f := &r.fields[i]; at == "" || f.path == at || strings.HasPrefix(f.path, at+".") {
 			f.outcome, f.proposal = left, reason
 		}
 	}

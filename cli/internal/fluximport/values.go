@@ -245,15 +245,17 @@ func split(members []map[path]any, always bool, settings []map[string]string, us
 
 // mostFrequent returns the value that is there most often, of equally frequent ones the first, and how often.
 func mostFrequent[T any](values []T) (best T, most int) {
-	for i := range values {
-		n := 0
-		for j := i; j < len(values); j++ {
-			if reflect.DeepEqual(values[i], values[j]) {
-				n++
-			}
+	count, first := map[string]int{}, map[string]int{}
+	for i, value := range values {
+		key := fmt.Sprintf("%T %#v", value, value)
+		if count[key]++; count[key] == 1 {
+			first[key] = i
 		}
-		if n > most {
-			best, most = values[i], n
+	}
+	at := len(values)
+	for key, n := range count {
+		if n > most || n == most && first[key] < at {
+			best, most, at = values[first[key]], n, first[key]
 		}
 	}
 	return best, most

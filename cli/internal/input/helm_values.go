@@ -186,6 +186,6 @@ func flattenInto(values map[string]any, path string, v any) error {
 }
 
 // EscapeName escapes a name for use in a value path.
-func EscapeName(name string) string {
-	return strings.NewReplacer(`\`, `\\`, `.`, `\.`, `[`, `\[`, `,`, `\,`, `=`, `\=`).Replace(name)
-}
+func EscapeName(name string) string { return nameEscapes.Replace(name) }
+
+var nameEscapes = strings.NewReplacer(`\`, `\\`, `.`, `\.`, `[`, `\[`, `,`, `\,`, `=`, `\=`)
