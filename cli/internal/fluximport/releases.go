@@ -135,7 +135,7 @@ func (t *translator) specField(c *component, at path, value any) {
 		strings.HasPrefix(at, "chart.metadata."), first == "uninstall" && normal(value) == nil:
 		t.field(o, at, template, "")
 	case strings.HasPrefix(at, "install.remediation."):
-		t.field(o, at, left, "left out for the hand-over, because the remediation of a failed install uninstalls the application; set it afterwards: component set ID --flux install.remediation.retries=3")
+		t.field(o, at, left, "it has no effect with a storageNamespace, because the remediation of a failed install would uninstall the running release; to retry without an uninstall: component set ID --flux install.strategy.name=RetryOnFailure")
 	case at == "dependsOn":
 		t.dependencies(c, value)
 	case at == "valuesFrom":
