@@ -187,7 +187,9 @@ func (w *world) commitRandomly(rt *rapid.T) {
 func (w *world) mergeBack(rt *rapid.T, changes []Change, prefer jsontext.Side, reverted *State) (map[docKey]string, map[docKey]bool) {
 	now := bodies(w.state)
 	want, conflicts := maps.Clone(now), map[docKey]bool{}
-	for _, ch := range changes {
+	ofClusters := func(ch Change) bool { return ch.Kind == KindCluster }
+	clustersLast := slices.Concat(slices.DeleteFunc(slices.Clone(changes), ofClusters), slices.DeleteFunc(slices.Clone(changes), func(ch Change) bool { return !ofClusters(ch) }))
+	for _, ch := range clustersLast { // their patches depend on the layers after the revert
 		key := docKey{ch.Kind, ch.ID}
 		body := json.RawMessage(now[key])
 		if now[key] == "" {
