@@ -140,7 +140,7 @@ func (tx *Tx) approveStage(doc *Document, stage string) {
 		return err
 	}
 	tx.beforeFinish = func(c Commit) error { return approve(&stageApproval{By: c.Actor, At: c.At}) }
-	tx.recordOperation(api.RevisionOperation{Op: RolloutApprove, Kind: string(KindRollout), ID: doc.ID})
+	tx.recordOperation(api.RevisionOperation{Op: RolloutApprove, Kind: string(KindRollout), ID: doc.ID, Stage: stage})
 }
 
 // noteEffect adds a note with the number of clusters of the approved stage, and those that its start changes. It includes only clusters

@@ -289,6 +289,7 @@ func (tx *Tx) changeRollout(id, action, stage string, planned bool) (*Document, 
 	if err := r.checkAction(action, stage, planned); err != nil {
 		return nil, err
 	}
+	concerned := r.stageOfAction(action)
 	switch action {
 	case RolloutStart:
 		r.State, r.Started = rolloutRunning, r.Started+1
@@ -320,7 +321,7 @@ func (tx *Tx) changeRollout(id, action, stage string, planned bool) (*Document, 
 	}
 	tx.record(KindRollout, id, next)
 	tx.beforeFinish = func(c Commit) error { return tx.stampRollout(&r, action, c) }
-	tx.recordOperation(api.RevisionOperation{Op: action, Kind: string(KindRollout), ID: id})
+	tx.recordOperation(api.RevisionOperation{Op: action, Kind: string(KindRollout), ID: id, Stage: concerned})
 	return next, nil
 }
 

@@ -48,6 +48,9 @@ func (s *State) EventClusters(ctx context.Context, changes []Change, later Docum
 		}
 		for _, e := range events {
 			stage, _ := e.Data["stage"].(string)
+			if e.Type == EventRolloutStageSkipped {
+				stage = "" // its clusters are in others now
+			}
 			about[e.Name()] = at.clustersWhere(func(c *api.Cluster) bool { return concerned(c, stage) })
 		}
 	}

@@ -34,12 +34,14 @@ const (
 	EventGap      = "fleet.gap"  // revisions that are not delivered
 	EventTest     = "fleet.test" // on request
 
-	EventRolloutCreated      = "fleet.rollout.created"
-	EventRolloutStageStarted = "fleet.rollout.stage_started"
-	EventRolloutPaused       = "fleet.rollout.paused"
-	EventRolloutWaiting      = "fleet.rollout.waiting_for_approval"
-	EventRolloutCompleted    = "fleet.rollout.completed"
-	EventRolloutAborted      = "fleet.rollout.aborted"
+	EventRolloutCreated       = "fleet.rollout.created"
+	EventRolloutStageStarted  = "fleet.rollout.stage_started"
+	EventRolloutStageApproved = "fleet.rollout.stage_approved"
+	EventRolloutStageSkipped  = "fleet.rollout.stage_skipped"
+	EventRolloutPaused        = "fleet.rollout.paused"
+	EventRolloutWaiting       = "fleet.rollout.waiting_for_approval"
+	EventRolloutCompleted     = "fleet.rollout.completed"
+	EventRolloutAborted       = "fleet.rollout.aborted"
 
 	EventFreezeStarted = "fleet.freeze.started"
 	EventFreezeEnded   = "fleet.freeze.ended"
@@ -51,7 +53,7 @@ const (
 
 // webhookEvents are the types that a webhook can select.
 var webhookEvents = []string{
-	EventRevision, EventRolloutCreated, EventRolloutStageStarted, EventRolloutPaused, EventRolloutWaiting, EventRolloutCompleted,
+	EventRevision, EventRolloutCreated, EventRolloutStageStarted, EventRolloutStageApproved, EventRolloutStageSkipped, EventRolloutPaused, EventRolloutWaiting, EventRolloutCompleted,
 	EventRolloutAborted, EventFreezeStarted, EventFreezeEnded, EventClustersFailing, EventClustersRecovered,
 }
 

@@ -64,6 +64,14 @@ func rolloutEvents(c Change) ([]DocumentEvent, error) {
 	if is.Started > was.Started && !is.Stages[is.Started-1].Skipped {
 		add(EventRolloutStageStarted, is.Stages[is.Started-1].Name, "")
 	}
+	for i := range min(len(is.Stages), len(was.Stages)) {
+		if is.Stages[i].Skipped && !was.Stages[i].Skipped {
+			add(EventRolloutStageSkipped, is.Stages[i].Name, "")
+		}
+		if approved, before := is.Stages[i].Approved, was.Stages[i].Approved; approved != nil && (before == nil || !before.At.Equal(approved.At)) {
+			add(EventRolloutStageApproved, is.Stages[i].Name, "")
+		}
+	}
 	if changed := is.State != was.State; changed {
 		switch is.State {
 		case rolloutPaused:

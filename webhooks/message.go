@@ -64,7 +64,7 @@ func plural(n int, noun string) string {
 // documentText describes an event of a rollout or a freeze.
 func documentText(e fleet.DocumentEvent, r *revision) string {
 	action := map[string]string{
-		fleet.EventRolloutCreated: "created", fleet.EventRolloutStageStarted: "started a stage", fleet.EventRolloutPaused: "paused",
+		fleet.EventRolloutCreated: "created", fleet.EventRolloutStageStarted: "started a stage", fleet.EventRolloutStageApproved: "a stage was approved", fleet.EventRolloutStageSkipped: "skipped a stage", fleet.EventRolloutPaused: "paused",
 		fleet.EventRolloutWaiting: "waits for the approval of a stage", fleet.EventRolloutCompleted: "completed", fleet.EventRolloutAborted: "aborted",
 		fleet.EventFreezeStarted: "started", fleet.EventFreezeEnded: "ended",
 	}[e.Type]

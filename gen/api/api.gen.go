@@ -5027,6 +5027,11 @@ type RevisionOperation struct {
 	//
 	// Example: 409
 	Unchanged int `json:"unchanged,omitempty"`
+
+	// Stage The stage of an action on a rollout.
+	//
+	// Example: dev
+	Stage string `json:"stage,omitempty"`
 }
 
 // RevisionSummary A revision, with its first changes.

@@ -47,7 +47,13 @@ var Rollouts = Kind{
 		}
 		stages := render.Table{Header: []string{"STAGE", "STATE", "CLUSTERS", "SELECTION", "AFFECTED", "CONFIRMED", "FAILED", "OFFLINE", "PENDING", "BEHIND", "UNKNOWN"}, Narrow: 8}
 		for _, s := range d.Stages {
-			row := []string{s.Name, s.State, strconv.Itoa(s.Clusters), summarize.StageSelection(s)}
+			state := s.State
+			if s.Approval && s.State == "pending" {
+				if state = "needs approval"; s.ApprovedAt != nil {
+					state = "approved"
+				}
+			}
+			row := []string{s.Name, state, strconv.Itoa(s.Clusters), summarize.StageSelection(s)}
 			if p := s.Progress; p != nil {
 				for _, n := range []int{p.Affected, p.Confirmed, p.Failed, p.Offline, p.Pending, p.Behind, p.Unknown} {
 					row = append(row, strconv.Itoa(n))

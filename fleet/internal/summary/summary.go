@@ -142,6 +142,9 @@ func (n Names) phrase(op api.RevisionOperation) string {
 		return "set " + strings.Join(op.Fields, ", ") + " of " + name + " on " + n.targets(op)
 	}
 	if done, ok := rolloutActions[op.Op]; ok {
+		if op.Stage != "" {
+			done = strings.Replace(done, "a stage", "stage "+op.Stage, 1)
+		}
 		return done + " " + name
 	}
 	return strings.TrimSuffix(op.Op+" "+name, " /")
