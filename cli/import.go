@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -69,6 +70,9 @@ func (s importer) importFlux(c *cli.Context) error {
 	case s.Env.Offline == nil:
 		return args.Errorf("this program cannot compute a fleet")
 	}
+	if err := manifests.CheckEmpty(out); err != nil {
+		return err
+	}
 	opt := fluximport.Options{Environment: c.String("environment"), DNSSuffix: strings.Trim(c.String("dns-suffix"), "."), Settings: c.StringSlice("settings")}
 	for _, text := range c.StringSlice("label-from") {
 		label, err := fluximport.ParseLabel(text)
@@ -127,8 +131,16 @@ func (s importer) checkImport(dir string, result *fluximport.Result) error {
 	return nil
 }
 
-// writeImport writes the documents and the report.
-func (s importer) writeImport(dir string, clusters []*fluxdump.Cluster, result *fluximport.Result) error {
+// writeImport writes the documents and the report: all of them, or after an error none.
+func (s importer) writeImport(out string, clusters []*fluxdump.Cluster, result *fluximport.Result) error {
+	if err := os.MkdirAll(out, 0o750); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp(out, ".import-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // what was not moved
 	export := manifests.Export{New: true}
 	for _, kind := range fluximport.Kinds {
 		of, _ := kinds.ForFiles().Find(kind)
@@ -146,7 +158,7 @@ func (s importer) writeImport(dir string, clusters []*fluxdump.Cluster, result *
 		}
 		result.Report.Before += lines
 	}
-	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+	err = filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
@@ -157,5 +169,12 @@ func (s importer) writeImport(dir string, clusters []*fluxdump.Cluster, result *
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, "report.md"), []byte(result.Report.Markdown()), 0o600)
+	if err := os.WriteFile(filepath.Join(dir, "report.md"), []byte(result.Report.Markdown()), 0o600); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(dir)
+	for _, entry := range entries {
+		err = errors.Join(err, os.Rename(filepath.Join(dir, entry.Name()), filepath.Join(out, entry.Name())))
+	}
+	return err
 }

@@ -8,7 +8,9 @@
 package fluxdump
 
 import (
+	"cmp"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -92,10 +94,13 @@ func (c *Cluster) SecretIn(text string) (Ref, bool) {
 	return Ref{}, false
 }
 
-// Mask replaces the values of Secrets in a text.
-func (c *Cluster) Mask(text string) string {
+// Mask replaces the values of Secrets in a text, long ones first. quote is applied to a value as it was to the text; nil: not at all.
+func (c *Cluster) Mask(text string, quote func(string) string) string {
 	for _, s := range c.secrets {
 		text = strings.ReplaceAll(text, s.value, "***")
+		if quote != nil {
+			text = strings.ReplaceAll(text, quote(s.value), "***")
+		}
 	}
 	return text
 }
@@ -198,6 +203,10 @@ func ReadCluster(source string) (*Cluster, error) {
 	if len(c.Objects) == 0 {
 		return nil, args.Errorf("there is no object in %s", source)
 	}
+	slices.SortStableFunc(c.secrets, func(a, b secretValue) int {
+		return cmp.Or(cmp.Compare(len(b.value), len(a.value)), cmp.Compare(a.value, b.value))
+	})
+	c.secrets = slices.CompactFunc(c.secrets, func(a, b secretValue) bool { return a.value == b.value })
 	return c, nil
 }
 
@@ -311,7 +320,7 @@ func (c *Cluster) removeSecrets(o *Object) {
 	}}
 }
 
-// remember keeps a value of a Secret for comparisons: as it is encoded, its lines and what follows a = in one, and the texts in it if it
+// remember keeps a value of a Secret for comparisons: as it is encoded, as JSON and in the path of a value, its lines and what follows a = in one, and the texts in it if it
 // is YAML or JSON, such as a file of settings or a login to a registry.
 func (c *Cluster) remember(ref Ref, value any, encoded bool) {
 	text, _ := value.(string)
@@ -356,7 +365,11 @@ func (c *Cluster) rememberTexts(ref Ref, value any) {
 }
 
 func (c *Cluster) keepSecret(ref Ref, text string) {
-	if text = strings.Trim(text, " \t\r\n\"'"); len(text) >= minSecretBytes {
-		c.secrets = append(c.secrets, secretValue{ref, text})
+	if text = strings.Trim(text, " \t\r\n\"'"); len(text) < minSecretBytes {
+		return
+	}
+	inJSON, _ := json.Marshal(text) //nolint:errchkjson // a string can be encoded
+	for _, form := range []string{text, strings.Trim(string(inJSON), `"`), input.EscapeName(text)} {
+		c.secrets = append(c.secrets, secretValue{ref, form})
 	}
 }

@@ -152,7 +152,7 @@ metadata: {name: c, annotations: {kubectl.kubernetes.io/last-applied-configurati
 			require.Equal(t, "Secret flux-system/cluster-secrets", ref.String())
 		}
 	}
-	require.Equal(t, "a *** b", c.Mask("a hunter2-hunter2 b"))
+	require.Equal(t, "a *** b", c.Mask("a hunter2-hunter2 b", nil))
 	release, ok := c.Find(Ref{"", "Secret", "a", "sh.helm.release.v1.grafana.v1"})
 	require.True(t, ok)
 	require.Equal(t, "helm", release.Text("metadata", "labels", "owner"))

@@ -56,7 +56,7 @@ type group struct {
 func (b *builder) build(opt Options) error {
 	b.documents, b.ids, b.layers = map[string][]json.RawMessage{}, map[string][]string{}, nil
 	for _, m := range b.clusters {
-		m.variables, m.patches, m.components, m.namespaces, m.rolebindings = map[string]any{}, map[string]any{}, nil, nil, nil
+		m.variables, m.patches, m.components, m.namespaces, m.rolebindings, m.defined = map[string]any{}, map[string]any{}, nil, nil, nil, nil
 	}
 	b.groups = b.group()
 	for _, g := range b.groups {
@@ -71,7 +71,7 @@ func (b *builder) build(opt Options) error {
 	}
 	for _, m := range b.clusters {
 		for name := range m.used {
-			m.variables[name] = m.settings[name]
+			m.variables[name] = cmp.Or(m.settings[name], m.defaults[name])
 		}
 	}
 	b.planLayers(opt.Labels)
@@ -197,9 +197,7 @@ func (b *builder) group() []*group {
 			id = dnsLabel(o.Name + "-" + o.Namespace)
 		}
 		for n := 2; known[id]; n++ {
-			suffix := fmt.Sprintf("-%d", n)
-			id = dnsLabel(o.Name)
-			id = strings.TrimRight(id[:min(len(id), maxReleaseName-len(suffix))], "-") + suffix
+			id = numbered(dnsLabel(o.Name), n)
 		}
 		known[id] = true
 		for _, c := range g.parts {
@@ -208,6 +206,12 @@ func (b *builder) group() []*group {
 	}
 	slices.SortFunc(groups, func(a, c *group) int { return cmp.Compare(a.parts[0].id, c.parts[0].id) })
 	return groups
+}
+
+// numbered returns an id with a number.
+func numbered(id string, n int) string {
+	suffix := fmt.Sprintf("-%d", n)
+	return strings.TrimRight(id[:min(len(id), maxReleaseName-len(suffix))], "-") + suffix
 }
 
 func compareRefs(a, b fluxdump.Ref) int {
@@ -334,6 +338,9 @@ func (b *builder) planLayers(labels []Label) {
 }
 
 func (b *builder) layer(id string, priority int, layer map[string]any, members []*member) {
+	for n, given := 2, id; slices.ContainsFunc(b.layers, func(other map[string]any) bool { return other["id"] == id }); n++ {
+		id = numbered(given, n)
+	}
 	layer["id"], layer["priority"] = id, priority
 	shared := map[string]any{}
 	for name, value := range members[0].variables {

@@ -20,18 +20,18 @@ type Difference struct {
 }
 
 func (d Difference) String() string {
-	return fmt.Sprintf("%s: %s: %s is %v in the dump and %v in the fleet", d.Cluster, d.Object, d.Path, d.Dump, d.Fleet)
+	return fmt.Sprintf("%s: %s: %s is %s in the dump and %s in the fleet", d.Cluster, d.Object, d.Path, d.Dump, d.Fleet)
 }
 
-func shown(v any) string {
+func (t *translator) shown(v any) string {
 	if v == nil {
 		return "absent"
 	}
 	text, err := json.Marshal(v)
 	if err != nil {
-		return fmt.Sprint(v)
+		text = []byte(fmt.Sprint(v))
 	}
-	return fmt.Sprintf("%.200s", text)
+	return fmt.Sprintf("%.200s", t.cluster.Mask(string(text), nil))
 }
 
 // Check creates a fleet of documents, renders every cluster, compares it object by object with the dump, and returns the differences that
@@ -57,6 +57,15 @@ func (r *Result) Check(fleet Fleet, documents map[string][]json.RawMessage) (dif
 			if group, _, grouped := strings.Cut(o.APIVersion, "/"); grouped {
 				o.Group = group
 			}
+			if text := o.Text("spec", "resourcesTemplate"); strings.HasPrefix(o.Name, "binding-") && o.Kind == "ResourceSet" {
+				value, err := input.Decode([]byte(text))
+				if err != nil {
+					return nil, 0, err
+				}
+				fields, _ := value.(map[string]any)
+				o = fluxdump.Object{Fields: fields}
+				o.Kind, o.Group, o.Name, o.Namespace = o.Text("kind"), rbacGroup, o.Text("metadata", "name"), o.Text("metadata", "namespace")
+			}
 			if strings.HasPrefix(o.Name, "gated-") || strings.HasPrefix(o.Name, "binding-") || strings.HasPrefix(o.Name, "adopt-") {
 				continue
 			}
@@ -80,7 +89,7 @@ func (t *translator) compare(rendered map[fluxdump.Ref]fluxdump.Object) (out []D
 		}
 		for _, at := range slices.Sorted(maps.Keys(paths)) {
 			if !reflect.DeepEqual(want[at], got[at]) && !t.report.listed(t.cluster.Name, o.Ref, at) {
-				out = append(out, Difference{t.cluster.Name, o.String(), at, t.cluster.Mask(shown(want[at])), t.cluster.Mask(shown(got[at]))})
+				out = append(out, Difference{t.cluster.Name, o.String(), t.cluster.Mask(at, nil), t.shown(want[at]), t.shown(got[at])})
 			}
 		}
 	}
@@ -115,7 +124,35 @@ func (t *translator) compare(rendered map[fluxdump.Ref]fluxdump.Object) (out []D
 		}
 		expect(c.object, fromDump, fromFleet)
 	}
+	for _, o := range t.defined {
+		fromDump := definitionFacts(o)
+		if isUnbuilt(o) {
+			for at, value := range fromDump {
+				fromDump[at] = substituted(value, t.settings)
+			}
+		}
+		expect(o, fromDump, definitionFacts(rendered[o.Ref]))
+	}
 	return out, compared
+}
+
+// definitionFacts returns what a namespace or a role binding is, by path.
+func definitionFacts(o fluxdump.Object) map[path]any {
+	out := leaves(o.At("roleRef"))
+	for _, name := range []string{"labels", "annotations"} {
+		all, _ := o.At("metadata", name).(map[string]any)
+		for key, value := range all {
+			if !isAutomatic(key) {
+				out[name+"."+key] = fmt.Sprint(value)
+			}
+		}
+	}
+	if o.Group == rbacGroup {
+		fields, _ := binding(o)
+		out["subjects"] = fields["subjects"]
+	}
+	maps.DeleteFunc(out, func(_ path, v any) bool { return v == nil })
+	return out
 }
 
 // facts returns what an object of Flux installs, and how, by path. Values with the same effect are equal. c is nil for an object of the
@@ -148,6 +185,7 @@ func (t *translator) facts(c *component, o fluxdump.Object, find func(fluxdump.R
 			out[at] = normal(value)
 		}
 	}
+	maps.DeleteFunc(out, func(_ path, v any) bool { return v == nil || v == "" })
 	if isRelease(o.Ref) {
 		out["releaseName"], out["targetNamespace"], out["storageNamespace"] = releaseName(o), targetNamespace(o), storageNamespace(o)
 		values, _ := o.At("spec", "values").(map[string]any)
@@ -155,7 +193,6 @@ func (t *translator) facts(c *component, o fluxdump.Object, find func(fluxdump.R
 	} else if substitute := t.substituteFacts(o); len(substitute) > 0 {
 		maps.Copy(out, substitute)
 	}
-	maps.DeleteFunc(out, func(_ path, v any) bool { return v == nil || v == "" })
 	return out
 }
 
@@ -201,11 +238,17 @@ func (t *translator) valuesFacts(c *component, o fluxdump.Object, out map[path]a
 		own = merge(below, own)
 	}
 	for at, value := range leaves(own) {
+		if value == nil {
+			value = absent{} // null removes a default of the chart
+		}
 		if !isEmptyMap(value) {
 			out["values."+at] = plain(value)
 		}
 	}
 }
+
+// absent is null as a value of Helm.
+type absent struct{}
 
 func isEmptyMap(value any) bool {
 	fields, ok := value.(map[string]any)

@@ -101,6 +101,9 @@ func (t *translator) metadata(o fluxdump.Object, fields map[string]any) (problem
 		kept := map[string]any{}
 		for key, value := range all {
 			text := fmt.Sprint(value)
+			if secret, found := t.cluster.SecretIn(text); found {
+				return secretProposal(secret)
+			}
 			if isUnbuilt(o) {
 				converted, reason := t.references(text, false)
 				if reason != "" {
@@ -109,9 +112,6 @@ func (t *translator) metadata(o fluxdump.Object, fields map[string]any) (problem
 				text = fmt.Sprint(converted)
 			} else {
 				text = escapeReferences(text)
-			}
-			if secret, found := t.cluster.SecretIn(text); found {
-				return secretProposal(secret)
 			}
 			if !isAutomatic(key) {
 				kept[key] = text
@@ -126,7 +126,7 @@ func (t *translator) metadata(o fluxdump.Object, fields map[string]any) (problem
 
 // isAutomatic reports whether a label or annotation is set by Kubernetes, or tells Flux who applies the object.
 func isAutomatic(key string) bool {
-	return key == "kubernetes.io/metadata.name" || strings.HasPrefix(key, kustomizeGroup+"/") || strings.HasPrefix(key, "fluxcd.controlplane.io/") ||
+	return slices.Contains([]string{"kubernetes.io/metadata.name", kustomizeGroup + "/name", kustomizeGroup + "/namespace", "event.toolkit.fluxcd.io/input"}, key) || strings.HasPrefix(key, "fluxcd.controlplane.io/") ||
 		strings.HasPrefix(key, "kubectl.kubernetes.io/") || strings.HasPrefix(key, "resourceset.fluxcd.controlplane.io/")
 }
 
@@ -156,9 +156,9 @@ func (b *builder) define(kind string, entries []entry) error {
 			case !reflect.DeepEqual(e.fields, best):
 				b.report.keep(e.on.cluster.Name, e.object.Ref, "on some clusters it differs from the one in the fleet, and a definition has one form: make them equal, and assign it")
 			case kind == "namespace":
-				e.on.namespaces = append(e.on.namespaces, map[string]any{"id": id})
+				e.on.namespaces, e.on.defined = append(e.on.namespaces, map[string]any{"id": id}), append(e.on.defined, e.object)
 			default:
-				e.on.rolebindings = append(e.on.rolebindings, map[string]any{"id": id})
+				e.on.rolebindings, e.on.defined = append(e.on.rolebindings, map[string]any{"id": id}), append(e.on.defined, e.object)
 			}
 		}
 		if err := b.add(kind, doc); err != nil {

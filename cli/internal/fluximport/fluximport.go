@@ -61,7 +61,7 @@ func Import(clusters []*fluxdump.Cluster, newFleet func() Fleet, opt Options) (*
 		if !clusterID.MatchString(cluster.Name) || len(cluster.Name) > 63 {
 			return nil, args.Errorf("%s: %q cannot be the id of a cluster: rename it to at most 63 lower-case letters, digits, - and .", cluster.Source, cluster.Name)
 		}
-		t := &translator{cluster: cluster, fleet: fleet, report: r.Report, used: map[string]bool{}, done: map[fluxdump.Ref]*component{}, replaced: map[fluxdump.Ref]bool{}}
+		t := &translator{cluster: cluster, fleet: fleet, report: r.Report, used: map[string]bool{}, defaults: map[string]string{}, copies: map[fluxdump.Ref]fluxdump.Ref{}, done: map[fluxdump.Ref]*component{}, replaced: map[fluxdump.Ref]bool{}}
 		t.settings = t.readSettings(opt.Settings)
 		t.translate()
 		n += len(t.done)
@@ -161,6 +161,8 @@ func (t *translator) translate() {
 				t.field(o, at, replaced, "")
 			}
 			t.inventory(o)
+		case (isRelease(o.Ref) || isKustomization(o.Ref)) && o.Text("metadata", "labels", helmGroup+"/name") != "":
+			t.refuse(o, "the chart of HelmRelease "+o.Text("metadata", "labels", helmGroup+"/name")+" installs it")
 		case isRelease(o.Ref), isKustomization(o.Ref):
 			t.component(o)
 		case o.Group == sourceGroup:
@@ -176,19 +178,33 @@ func (t *translator) translate() {
 	t.dropDependencies()
 }
 
-// dropDependencies drops the dependencies on objects that are not taken.
+// dropDependencies disables components that would install something else, and drops the dependencies on objects that are not taken.
 func (t *translator) dropDependencies() {
+	for ref, c := range t.done {
+		if c.enabled && slices.ContainsFunc(t.report.ignored[objectOf{t.cluster.Name, ref}], isContent) {
+			c.enabled = false
+			t.report.step(t.cluster.Name, "Complete the component of %s, and enable it: it is disabled, because the fleet does not have all that it installs.", ref)
+		}
+	}
 	for at, c := range t.done {
 		c.depends = slices.DeleteFunc(c.depends, func(d dependency) bool {
 			on := t.done[d.on]
 			if on == nil || d.on == at {
 				t.report.reject(t.cluster.Name, at, d.at, d.on.String()+" is no component, since it is replaced or not taken: depend on what it installs")
-			} else if !on.enabled {
-				t.report.reject(t.cluster.Name, at, d.at, d.on.String()+" is suspended: nothing waits for a component that is not enabled")
 			}
-			return on == nil || d.on == at || !on.enabled
+			return on == nil || d.on == at
 		})
 	}
+}
+
+var contentFields = []string{"values", "valuesFrom", "postRenderers", "chart.spec.valuesFiles", "chart.spec.valuesFile", "images", "patches", "patchesStrategicMerge", "patchesJson6902", "postBuild"}
+
+// isContent reports whether a field decides what an application is, and not how Flux installs it.
+func isContent(at path) bool {
+	return slices.ContainsFunc(contentFields, func(field string) bool {
+		below, ok := strings.CutPrefix(at, field)
+		return ok && (below == "" || below[0] == '.' || below[0] == '[')
+	})
 }
 
 // inventory records the objects of a replaced Kustomization that are not in the dump.
@@ -223,7 +239,7 @@ func (t *translator) sources() {
 				t.field(o, at, replaced, "")
 			case at == "url", first == "ref", at == "secretRef.name", o.Kind == "HelmChart" && slices.Contains([]string{"chart", "version", "sourceRef"}, first):
 				t.field(o, at, taken, "")
-			case slices.Contains([]string{"interval", "timeout", "type", "layerSelector", "suspend", "ignore"}, first), at == "provider" && value == "generic", normal(value) == nil, o.Kind == "HelmChart":
+			case slices.Contains([]string{"interval", "timeout", "type", "layerSelector", "suspend"}, first), at == "provider" && value == "generic", normal(value) == nil, o.Kind == "HelmChart":
 				t.field(o, at, template, "")
 			default:
 				t.field(o, at, left, "the sources of the templates do not have it: set it for the whole cluster, or in a ResourceSet of your own")

@@ -51,6 +51,7 @@ func TestShapes(t *testing.T) {
 		"settings": {Labels: []Label{label(t, "region=configmap:cluster-settings:REGION")}},
 		"mixed":    {},
 		"git":      {},
+		"complete": {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -134,11 +135,20 @@ func TestCheckFindsDifferences(t *testing.T) {
 		{"home-ops", "platform_component", "grafana", func(d map[string]any) { d["patches"].(map[string]any)["replicas"] = 3 }, "values.replicas"},
 		{"home-ops", "platform_component", "grafana", func(d map[string]any) { delete(d["patches"].(map[string]any), "env.GF_ON") }, "values.env.GF_ON"},
 		{"home-ops", "platform_component", "grafana", func(d map[string]any) { d["patches"].(map[string]any)["env.GF_PORT"] = "3000" }, "values.env.GF_PORT"},
-		{"mixed", "platform_component", "config", func(d map[string]any) { delete(d, "depends_on") }, "dependsOn"},
-		{"build", "platform_component", "shop", func(d map[string]any) { delete(d, "values_from") }, "valuesFrom.0"},
-		{"mixed", "platform_component", "policies", func(d map[string]any) { delete(d["flux"].(map[string]any), "prune") }, "prune"},
-		{"mixed", "platform_component", "policies", func(d map[string]any) { delete(d, "patches") }, "postBuild.SIZE"},
-		{"mixed", "platform_component", "images", func(d map[string]any) { delete(d, "images") }, "images"},
+		{"complete", "platform_component", "config", func(d map[string]any) { delete(d, "depends_on") }, "dependsOn"},
+		{"complete", "platform_component", "chart", func(d map[string]any) { delete(d, "values_from") }, "valuesFrom.0"},
+		{"complete", "platform_component", "chart", func(d map[string]any) { delete(d["patches"].(map[string]any), "none") }, "values.none"},
+		{"complete", "platform_component", "chart", func(d map[string]any) { delete(d["patches"].(map[string]any), "empty") }, "values.empty"},
+		{"complete", "platform_component", "policies", func(d map[string]any) { delete(d["flux"].(map[string]any), "prune") }, "prune"},
+		{"complete", "platform_component", "policies", func(d map[string]any) { delete(d, "patches") }, "postBuild.SIZE"},
+		{"complete", "platform_component", "policies", func(d map[string]any) { d["oci_tag"] = "other" }, "source.version"},
+		{"complete", "platform_component", "chart", func(d map[string]any) { delete(d, "images") }, "images"},
+		{"complete", "namespace", "apps", func(d map[string]any) { delete(d, "labels") }, "labels.pod-security.kubernetes.io/enforce"},
+		{"complete", "namespace", "apps", func(d map[string]any) { delete(d, "annotations") }, "annotations.kustomize.toolkit.fluxcd.io/prune"},
+		{"complete", "rolebinding", "readers", func(d map[string]any) { d["role"] = "edit" }, "name"},
+		{"complete", "rolebinding", "readers", func(d map[string]any) { d["subjects"].([]any)[0].(map[string]any)["name"] = "other" }, "subjects"},
+		{"complete", "rolebinding", "readers-of-all", func(d map[string]any) { delete(d, "labels") }, "labels.team"},
+		{"complete", "cluster", "one", func(d map[string]any) { delete(d, "namespaces") }, "labels.pod-security.kubernetes.io/enforce"},
 		{"settings", "cluster", "eu-paris", func(d map[string]any) { d["variables"].(map[string]any)["REPLICAS"] = "7" }, "values.replicaCount"},
 	} {
 		t.Run(c.shape+" "+c.path, func(t *testing.T) {
@@ -164,6 +174,98 @@ func TestCheckFindsDifferences(t *testing.T) {
 			require.True(t, slices.ContainsFunc(differences, func(d Difference) bool { return d.Path == c.path }), "%v", differences)
 		})
 	}
+}
+
+const (
+	helmRepository = "apiVersion: source.toolkit.fluxcd.io/v1\nkind: HelmRepository\nmetadata: {name: charts, namespace: flux-system}\nspec: {url: 'https://charts.example.com', interval: 1h}\n"
+	otherRelease   = "---\napiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: other, namespace: apps, uid: a}\nspec: {interval: 10m, chart: {spec: {chart: app, version: 1.0.0, sourceRef: {kind: HelmRepository, name: charts, namespace: flux-system}}}, upgrade: {remediation: {retries: 3}}%s}\n"
+)
+
+// TestDisabled: what would install something else, without a difference that the comparison can see, is not taken or disabled, and the
+// report says why.
+func TestDisabled(t *testing.T) {
+	t.Parallel()
+	release := func(metadata, spec string) string {
+		return "---\napiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: x, namespace: apps" + metadata + "}\nspec: {interval: 10m, " + spec + "}\n"
+	}
+	source := func(kind, spec string) string {
+		return "---\napiVersion: source.toolkit.fluxcd.io/v1\nkind: " + kind + "\nmetadata: {name: s, namespace: apps}\nspec: {interval: 1h, " + spec + "}\n"
+	}
+	const chart = "chart: {spec: {chart: app, version: 1.0.0, sourceRef: {kind: HelmRepository, name: charts, namespace: flux-system}}}"
+	for name, c := range map[string]struct{ dump, report string }{
+		"OCI tag latest":             {release(", uid: b", "chartRef: {kind: OCIRepository, name: s}") + source("OCIRepository", "url: 'oci://example.com/a/b', ref: {tag: latest}"), "the tag latest is no version of a chart"},
+		"OCI without a reference":    {release(", uid: b", "chartRef: {kind: OCIRepository, name: s}") + source("OCIRepository", "url: 'oci://example.com/a/b'"), "the tag latest is no version of a chart"},
+		"range of manifests":         {strings.ReplaceAll(release(", uid: b", "prune: true, sourceRef: {kind: OCIRepository, name: s}"), "helm.toolkit.fluxcd.io/v2\nkind: HelmRelease", "kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization") + source("OCIRepository", "url: 'oci://example.com/a/b', ref: {semver: '*'}"), "cannot follow the range *"},
+		"suspended source":           {release(", uid: b", "chartRef: {kind: OCIRepository, name: s}") + source("OCIRepository", "suspend: true, url: 'oci://example.com/a/b', ref: {semver: 1.x}"), "OCIRepository apps/s is suspended"},
+		"files of values in a chart": {release(", uid: b", "chartRef: {kind: HelmChart, name: s}") + source("HelmChart", "chart: app, version: 1.0.0, valuesFiles: [a.yaml], sourceRef: {kind: HelmRepository, name: charts}") + strings.ReplaceAll("---\n"+helmRepository, "flux-system", "apps"), "HelmChart apps/s has valuesFiles"},
+		"files of values":            {release(", uid: b", "chart: {spec: {chart: app, version: 1.0.0, valuesFiles: [a.yaml], sourceRef: {kind: HelmRepository, name: charts, namespace: flux-system}}}"), "Complete the component of HelmRelease apps/x"},
+		"other post-renderers":       {release(", uid: b", chart+", postRenderers: [{kustomize: {patches: [{patch: x}]}}]"), "Complete the component of HelmRelease apps/x"},
+		"integer above 2^53":         {release(", uid: b", chart+", values: {a: 9007199254740993}"), "Complete the component of HelmRelease apps/x"},
+		"different defaults":         {release("", chart+`, values: {a: "${X:=one}", b: "${X:=two}"}`), "X has other defaults elsewhere"},
+		"empty instead of a default": {release("", chart+`, values: {a: "${EMPTY:=one}"}`) + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: a}\ndata: {EMPTY: ''}\n", "EMPTY is empty in the settings"},
+		"release of a chart":         {release(", uid: b, labels: {helm.toolkit.fluxcd.io/name: operator}", chart), "the chart of HelmRelease operator installs it"},
+		"Secrets with one name":      {fmt.Sprintf(otherRelease, ", valuesFrom: [{kind: Secret, name: v}]") + strings.ReplaceAll(release(", uid: b", chart+", valuesFrom: [{kind: Secret, name: v}]"), "namespace: apps", "namespace: team"), "the fleet reads Secret team/v in flux-system, where Secret apps/v has its name"},
+		"a Secret of flux-system":    {release(", uid: b", chart+", valuesFrom: [{kind: Secret, name: v}]") + "---\napiVersion: v1\nkind: Secret\nmetadata: {name: v, namespace: flux-system}\n", "the fleet reads Secret apps/v in flux-system, where Secret flux-system/v has its name"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text := helmRepository + c.dump
+			if !strings.Contains(text, "name: other") {
+				text += fmt.Sprintf(otherRelease, "")
+			}
+			path := filepath.Join(t.TempDir(), "one.yaml")
+			require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+			result, _ := imported(t, Options{Settings: []string{"settings"}}, path)
+			require.Contains(t, result.Report.Markdown(), c.report)
+			var cluster struct {
+				Components []struct {
+					ID      string
+					Enabled *bool
+				} `json:"platform_components"`
+			}
+			require.NoError(t, json.Unmarshal(result.Documents["cluster"][0], &cluster))
+			for _, one := range cluster.Components {
+				require.True(t, one.ID == "other" || !*one.Enabled, "%s", result.Documents["cluster"][0])
+			}
+			differences, _, err := result.Check(newFleet(), result.Documents)
+			require.NoError(t, err)
+			require.Empty(t, differences)
+		})
+	}
+}
+
+// TestSecretsInNames: a value of a Secret that is the name of a value is not in a document, the report or a difference, in no form.
+func TestSecretsInNames(t *testing.T) {
+	t.Parallel()
+	for _, secret := range []string{"pass|word.with`all", `quoted "pass<word>"`, `back\slash,equals=`, "long-secret-of-a-Secret"} {
+		text := helmRepository + fmt.Sprintf(otherRelease, "")
+		quoted, err := json.Marshal(secret)
+		require.NoError(t, err)
+		text += "---\napiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {name: x, namespace: apps, uid: b}\nspec: {interval: 10m, chart: {spec: {chart: app, version: 1.0.0, sourceRef: {kind: HelmRepository, name: charts, namespace: flux-system}}}, values: {a: {" + string(quoted) + ": 1}, b: " + string(quoted) + "}}\n"
+		text += "---\napiVersion: v1\nkind: Secret\nmetadata: {name: s, namespace: apps}\nstringData: {x: " + string(quoted) + ", y: long-secret}\n"
+		path := filepath.Join(t.TempDir(), "one.yaml")
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		result, _ := imported(t, Options{}, path)
+		report := result.Report.Markdown()
+		for _, part := range []string{"pass|word", `pass\|word`, "pass<", "quoted", "slash", "equals", "of-a-Secret"} {
+			require.NotContains(t, report, part)
+		}
+		require.Contains(t, report, "values.a.***")
+		cluster := result.clusters[0]
+		require.NotContains(t, cluster.shown(strings.Repeat("x", 190)+secret), secret[:6])
+	}
+}
+
+// TestEqualLayers: values of labels that give layers one id are two layers.
+func TestEqualLayers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for i, region := range []string{"eu.west", "eu.west", "eu-west", "eu-west"} {
+		text := helmRepository + fmt.Sprintf(otherRelease, "") + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, namespace: a}\ndata: {R: " + region + "}\n"
+		require.NoError(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("c%d.yaml", i)), []byte(text), 0o600))
+	}
+	result, _ := imported(t, Options{Labels: []Label{label(t, "region=configmap:c:R")}}, dir)
+	require.Len(t, result.Documents["layer"], 3)
 }
 
 // TestManySimilarClusters: 40 clusters that differ in a few values become layers, variables and short documents.

@@ -109,6 +109,11 @@ func findSource(find func(fluxdump.Ref) (fluxdump.Object, bool), o fluxdump.Obje
 		if !ok {
 			return s, fmt.Sprintf("%s is not in the dump: add it", ref)
 		}
+		for _, field := range []string{"valuesFiles", "verify"} {
+			if of.At("spec", field) != nil {
+				return s, fmt.Sprintf("%s has %s, which no component can have: move the values into the release", ref, field)
+			}
+		}
 		o, at, chart = of, []string{"spec", version}, of.Text("spec", "chart")
 		ref = fluxdump.Ref{Group: sourceGroup, Kind: of.Text("spec", "sourceRef", "kind"), Namespace: of.Namespace, Name: of.Text("spec", "sourceRef", "name")}
 	}
@@ -116,13 +121,23 @@ func findSource(find func(fluxdump.Ref) (fluxdump.Object, bool), o fluxdump.Obje
 	if !ok {
 		return s, fmt.Sprintf("%s is not in the dump: add it", ref)
 	}
+	if of.Flag("spec", "suspend") {
+		return s, fmt.Sprintf("%s is suspended, and the fleet would fetch what has changed since then: resume it, or select one version", ref)
+	}
 	s = source{ref: ref, url: strings.TrimSuffix(of.Text("spec", "url"), "/"), chart: chart, secretRef: of.Text("spec", "secretRef", "name")}
 	switch ref.Kind {
 	case "HelmRepository":
 		s.version = versionOf("", o.Text(at...))
 	case "OCIRepository":
-		s.version, s.digest = versionOf(of.Text("spec", "ref", "tag"), of.Text("spec", "ref", "semver")), of.Text("spec", "ref", "digest")
-		if tag := of.Text("spec", "ref", "tag"); isRange(tag) && !isKustomization(o.Ref) && of.Text("spec", "ref", "semver") == "" {
+		tag, semver := of.Text("spec", "ref", "tag"), of.Text("spec", "ref", "semver")
+		s.version, s.digest = versionOf(tag, semver), of.Text("spec", "ref", "digest")
+		switch {
+		case isKustomization(o.Ref) && s.digest == "" && isRange(semver):
+			return s, fmt.Sprintf("a component of type kustomize cannot follow the range %s of %s: select a tag", semver, ref)
+		case isKustomization(o.Ref):
+		case semver == "" && s.digest == "" && (tag == "" || tag == "latest"):
+			return s, "the tag latest is no version of a chart, and the fleet would take the highest version: select a version or a range"
+		case semver == "" && isRange(tag):
 			return s, fmt.Sprintf("the tag %q would be read as a range of versions: publish the chart under its full version", tag)
 		}
 		if !isKustomization(o.Ref) {
@@ -145,7 +160,7 @@ func findSource(find func(fluxdump.Ref) (fluxdump.Object, bool), o fluxdump.Obje
 		case of.Text("spec", "ref", "name") != "":
 			s.version = "tag:" + of.Text("spec", "ref", "name")
 		case isRange(semver):
-			s.version = versionOf("", semver)
+			s.version = "semver:" + semver
 		case semver != "":
 			return s, fmt.Sprintf("%s selects one version as a range: select the tag", of.Ref)
 		case isRange(tag):

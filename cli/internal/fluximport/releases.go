@@ -43,8 +43,11 @@ type translator struct {
 	cluster  *fluxdump.Cluster
 	fleet    Fleet
 	report   *Report
-	settings map[string]string // variables of the cluster, from the ConfigMaps of its settings
-	used     map[string]bool   // variables that texts of the files refer to
+	settings map[string]string             // variables of the cluster, from the ConfigMaps of its settings
+	defaults map[string]string             // of variables that the settings do not have
+	used     map[string]bool               // variables that texts of the files refer to
+	copies   map[fluxdump.Ref]fluxdump.Ref // the object that has to be copied to an object of flux-system
+	defined  []fluxdump.Object             // namespaces and role bindings that the fleet has
 	done     map[fluxdump.Ref]*component
 	replaced map[fluxdump.Ref]bool // Kustomizations
 }
@@ -77,6 +80,12 @@ func (t *translator) component(o fluxdump.Object) {
 		return
 	}
 	c := &component{object: o, kind: kustomize, source: from, enabled: !o.Flag("spec", "suspend"), flux: map[path]any{}, dropped: map[path]bool{}}
+	if from.secretRef != "" {
+		if reason := t.copy(o, fluxdump.Ref{Kind: "Secret", Namespace: from.ref.Namespace, Name: from.secretRef}); reason != "" {
+			t.refuse(o, reason)
+			return
+		}
+	}
 	spec := leaves(o.At("spec"))
 	if isRelease(o.Ref) {
 		c.kind, c.name, c.target = helm, releaseName(o), targetNamespace(o)
@@ -101,10 +110,27 @@ func (t *translator) component(o fluxdump.Object) {
 	if c.kind == helm {
 		t.values(c, values)
 	}
-	if from.secretRef != "" && from.ref.Namespace != fluxNamespace {
-		t.report.step("Copy Secret %s/%s to %s on %s: %s reads it there.", from.ref.Namespace, from.secretRef, fluxNamespace, t.cluster.Name, o.Ref)
-	}
 	t.done[o.Ref] = c
+}
+
+// copy records that an object which another one reads has to be copied to flux-system, or returns the reason why it cannot.
+func (t *translator) copy(reader fluxdump.Object, from fluxdump.Ref) (reason string) {
+	to := from
+	to.Namespace = fluxNamespace
+	other, known := t.copies[to]
+	if _, exists := t.cluster.Find(to); exists && !known {
+		other, known = to, true
+	}
+	switch {
+	case from == to && !known:
+		t.copies[to] = from
+	case known && other != from:
+		return fmt.Sprintf("the fleet reads %s in %s, where %s has its name: copy it under another name, and refer to that", from, fluxNamespace, other)
+	case from != to:
+		t.copies[to] = from
+		t.report.step(t.cluster.Name, "Copy %s to %s: %s reads it there.", from, fluxNamespace, reader.Ref)
+	}
+	return ""
 }
 
 // releaseDefaults sets what Flux does if a field is absent and the template of a component does otherwise.
@@ -166,6 +192,12 @@ func (t *translator) setting(c *component, at path, value any) {
 	if len(problems) > 0 {
 		t.field(c.object, at, left, "%s", problems[slices.Sorted(maps.Keys(problems))[0]])
 		return
+	}
+	if at == "decryption.secretRef.name" {
+		if reason := t.copy(c.object, fluxdump.Ref{Kind: "Secret", Namespace: c.object.Namespace, Name: fmt.Sprint(value)}); reason != "" {
+			t.field(c.object, at, left, "%s", reason)
+			return
+		}
 	}
 	t.field(c.object, at, taken, "")
 	c.flux[setting] = whole
@@ -235,10 +267,15 @@ func (t *translator) valuesFrom(c *component, value any) {
 		e := fluxdump.Object{Fields: map[string]any{"e": entry}}
 		at, kind, name := fmt.Sprintf("valuesFrom[%d]", i), e.Text("e", "kind"), e.Text("e", "name")
 		key := cmp.Or(e.Text("e", "valuesKey"), "values.yaml")
-		t.field(c.object, at, taken, "")
 		if content, ok := t.configMapValues(c.object.Namespace, name, key); ok && kept == 0 && kind == "ConfigMap" && e.Text("e", "targetPath") == "" {
 			inline = merge(content, inline)
+			t.field(c.object, at, taken, "")
 			continue
+		}
+		if reason := t.copy(c.object, fluxdump.Ref{Kind: kind, Namespace: c.object.Namespace, Name: name}); reason != "" {
+			t.field(c.object, at, left, "%s", reason)
+		} else {
+			t.field(c.object, at, taken, "")
 		}
 		kept++
 		ref := map[string]any{"kind": kind, "name": name, "values_key": key}
@@ -249,9 +286,6 @@ func (t *translator) valuesFrom(c *component, value any) {
 			ref["optional"] = true
 		}
 		c.valuesFrom = append([]any{ref}, c.valuesFrom...)
-		if c.object.Namespace != fluxNamespace {
-			t.report.step("Copy %s %s/%s to %s on %s: the release reads its values there.", kind, c.object.Namespace, name, fluxNamespace, t.cluster.Name)
-		}
 	}
 	if len(inline) > 0 {
 		c.values = inline

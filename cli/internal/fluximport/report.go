@@ -38,7 +38,7 @@ type Report struct {
 	fields   []field
 	byObject map[objectOf][]int         // indexes of the fields
 	objects  map[kept]map[objectOf]bool // that the import leaves as they are
-	steps    []string                   // before the hand-over
+	steps    map[string][]string        // before the hand-over, with the clusters
 	ignored  map[objectOf][]path        // differences that the report lists
 	clusters []*fluxdump.Cluster
 	Before   int // lines of YAML in the dump
@@ -55,7 +55,7 @@ type (
 )
 
 func newReport() *Report {
-	return &Report{objects: map[kept]map[objectOf]bool{}, byObject: map[objectOf][]int{}, ignored: map[objectOf][]path{}}
+	return &Report{steps: map[string][]string{}, objects: map[kept]map[objectOf]bool{}, byObject: map[objectOf][]int{}, ignored: map[objectOf][]path{}}
 }
 
 func (r *Report) add(cluster string, o fluxdump.Ref, at path, what outcome, format string, values ...any) {
@@ -85,10 +85,10 @@ func (r *Report) reject(cluster string, o fluxdump.Ref, at path, reason string) 
 	}
 }
 
-func (r *Report) step(format string, values ...any) {
-	if text := fmt.Sprintf(format, values...); !slices.Contains(r.steps, text) {
-		r.steps = append(r.steps, text)
-	}
+// step records what to do on a cluster before the hand-over.
+func (r *Report) step(cluster, format string, values ...any) {
+	text := fmt.Sprintf(format, values...)
+	r.steps[text] = append(r.steps[text], cluster)
 }
 
 // listed reports whether the report lists a difference of an object at a path.
@@ -123,7 +123,7 @@ func (r *Report) Totals() (sum [4]int) {
 func (r *Report) Markdown() string {
 	text := r.markdown()
 	for _, c := range r.clusters {
-		text = c.Mask(text)
+		text = c.Mask(text, cell)
 	}
 	return text
 }
@@ -144,17 +144,21 @@ func (r *Report) markdown() string {
 	r.writeLeft(line)
 	if len(r.objects) > 0 {
 		line("\n## Objects that stay as they are\n\nThe import neither takes nor changes them. Check them before you delete the Kustomization that applies them.\n")
-		line("| kind | objects | reason |\n|---|---|---|")
+		line("| kind | number | objects | reason |\n|---|---|---|---|")
 		for _, k := range slices.SortedFunc(maps.Keys(r.objects), func(a, b kept) int {
 			return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.reason, b.reason))
 		}) {
-			line("| %s | %d | %s |", cell(k.kind), len(r.objects[k]), cell(k.reason))
+			var names []string
+			for of := range r.objects[k] {
+				names = append(names, cell(strings.TrimPrefix(of.object.String(), of.object.Kind+" ")))
+			}
+			line("| %s | %d | %s | %s |", cell(k.kind), len(r.objects[k]), few(names), cell(k.reason))
 		}
 	}
 	if len(r.steps) > 0 {
 		line("\n## Before the hand-over\n")
-		for _, step := range r.steps {
-			line("- %s", cell(step))
+		for _, step := range slices.Sorted(maps.Keys(r.steps)) {
+			line("- %s: %s", few(r.steps[step]), cell(step))
 		}
 	}
 	return b.String()
@@ -169,7 +173,7 @@ func (r *Report) writeLeft(line func(format string, values ...any)) {
 	clusters, paths := map[key][]string{}, map[key][]string{}
 	for _, f := range r.fields {
 		if k := (key{f.object, f.proposal}); f.outcome == left {
-			clusters[k], paths[k] = append(clusters[k], f.cluster), append(paths[k], "`"+f.path+"`")
+			clusters[k], paths[k] = append(clusters[k], f.cluster), append(paths[k], "`"+cell(f.path)+"`")
 		}
 	}
 	if len(clusters) == 0 {
@@ -179,7 +183,7 @@ func (r *Report) writeLeft(line func(format string, values ...any)) {
 	for k := range clusters {
 		objects[k.proposal]++
 	}
-	line("\n## Not expressible\n\nWithout these fields the objects would not be the same. If a field changes what an application gets, such as a value, a post-renderer or a patch, complete the component before the hand-over, or leave it to Flux.\n\n| objects | proposal |\n|---|---|")
+	line("\n## Not expressible\n\nWithout these fields the objects would not be the same. A component without a value, a post-renderer or a patch is disabled: complete and enable it before the hand-over, or leave it to Flux.\n\n| objects | proposal |\n|---|---|")
 	for _, proposal := range slices.SortedFunc(maps.Keys(objects), func(a, b string) int {
 		return cmp.Or(cmp.Compare(objects[b], objects[a]), cmp.Compare(a, b))
 	}) {

@@ -1,6 +1,7 @@
 package fluximport
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -73,7 +74,7 @@ func (t *translator) leave(c *component, at path, proposal string) {
 		return
 	}
 	t.report.ignored[objectOf{t.cluster.Name, c.object.Ref}] = append(t.report.ignored[objectOf{t.cluster.Name, c.object.Ref}], at)
-	t.report.step("%s of %s (%s): %s", at, c.object.Ref, t.cluster.Name, proposal)
+	t.report.step(t.cluster.Name, "%s of %s: %s", at, c.object.Ref, proposal)
 }
 
 // mapTexts returns a copy of a value with other texts. whole: the text is a value by itself, and no entry of a list.
@@ -113,16 +114,22 @@ func (t *translator) references(text string, whole bool) (any, string) {
 	out := fluxReference.ReplaceAllStringFunc(text, func(ref string) string {
 		parts := fluxReference.FindStringSubmatch(ref)
 		name := parts[1]
-		switch _, set := t.settings[name]; {
+		value, set := t.settings[name]
+		known, hasDefault := t.defaults[name]
+		switch {
 		case strings.HasPrefix(ref, "$$"):
 			return escapeReferences(ref[1:])
 		case name == "" || !variables.IsName(name):
 			reason = fmt.Sprintf("%s is not possible: only ${NAME} and ${NAME:=default}", ref)
 		case !set && parts[2] == "":
 			reason = fmt.Sprintf("no ConfigMap of settings in the dump has %s; if a Secret has it, use values_from", name)
+		case set && value == "" && parts[2] != "":
+			reason = fmt.Sprintf("%s is empty in the settings, where Flux takes the default: set it", name)
+		case !set && hasDefault && known != parts[3]:
+			reason = fmt.Sprintf("%s has other defaults elsewhere, and a variable has one value: set it in the settings", name)
 		default:
 			if !set {
-				t.settings[name] = parts[3]
+				t.defaults[name] = parts[3]
 			}
 			t.used[name], found = true, true
 		}
@@ -142,7 +149,7 @@ func substituted(value any, settings map[string]string) any {
 				return ref[1:]
 			}
 			if parts := fluxReference.FindStringSubmatch(ref); parts[1] != "" {
-				return settings[parts[1]]
+				return cmp.Or(settings[parts[1]], parts[3])
 			}
 			return ref
 		})

@@ -151,12 +151,8 @@ func (e *Export) Document(withLimits bool) json.RawMessage {
 // WriteFiles writes a file for each document below a directory, and returns their number. The directory must be empty or not exist,
 // because apply would also read the files of an earlier export.
 func (e *Export) WriteFiles(dir string) (int, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := CheckEmpty(dir); err != nil {
 		return 0, err
-	}
-	if len(entries) > 0 {
-		return 0, fmt.Errorf("%s is not empty: nothing was written, because apply would also read the files in it", dir)
 	}
 	for _, f := range e.files {
 		if err := f.write(dir, e.Comment()); err != nil {
@@ -164,6 +160,18 @@ func (e *Export) WriteFiles(dir string) (int, error) {
 		}
 	}
 	return len(e.files), nil
+}
+
+// CheckEmpty returns an error if a directory exists and is not empty.
+func CheckEmpty(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if len(entries) > 0 {
+		return fmt.Errorf("%s is not empty: nothing was written, because apply would also read the files in it", dir)
+	}
+	return nil
 }
 
 // path returns the file below the directory: clusters/demo-cluster-01.yaml.
