@@ -82,8 +82,7 @@ func (t *translator) component(o fluxdump.Object) {
 	c := &component{object: o, kind: kustomize, source: from, enabled: !o.Flag("spec", "suspend"), flux: map[path]any{}, dropped: map[path]bool{}}
 	if from.secretRef != "" {
 		if reason := t.copy(o, fluxdump.Ref{Kind: "Secret", Namespace: from.ref.Namespace, Name: from.secretRef}); reason != "" {
-			t.refuse(o, reason)
-			return
+			t.report.step(t.cluster.Name, "Check that the credentials are equal: %s.", reason)
 		}
 	}
 	spec := leaves(o.At("spec"))
