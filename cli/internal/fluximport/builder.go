@@ -211,7 +211,7 @@ func (b *builder) group() []*group {
 // numbered returns an id with a number.
 func numbered(id string, n int) string {
 	suffix := fmt.Sprintf("-%d", n)
-	return strings.TrimRight(id[:min(len(id), maxReleaseName-len(suffix))], "-") + suffix
+	return strings.TrimRight(id[:min(len(id), fluxdump.MaxReleaseName-len(suffix))], "-") + suffix
 }
 
 func compareRefs(a, b fluxdump.Ref) int {
@@ -223,7 +223,7 @@ var noLabel = regexp.MustCompile(`[^a-z0-9]+`)
 // dnsLabel returns a name as an id of a component.
 func dnsLabel(name string) string {
 	name = strings.Trim(noLabel.ReplaceAllString(strings.ToLower(name), "-"), "-")
-	return cmp.Or(strings.Trim(name[:min(len(name), maxReleaseName)], "-"), "component")
+	return cmp.Or(strings.Trim(name[:min(len(name), fluxdump.MaxReleaseName)], "-"), "component")
 }
 
 // catalogEntry adds a document of the catalog, and the assignments with what differs on each cluster.

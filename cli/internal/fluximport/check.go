@@ -1,12 +1,12 @@
 package fluximport
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/fluxdump"
@@ -169,47 +169,40 @@ func (t *translator) facts(c *component, o fluxdump.Object, find func(fluxdump.R
 	for at, value := range leaves(o.At("spec")) {
 		first, _, _ := strings.Cut(at, ".")
 		switch {
-		case first == "chart", first == "chartRef", first == "sourceRef", first == "values", at == "path", at == "suspend", at == "releaseName", at == "storageNamespace",
+		case first == "chart", first == "chartRef", first == "sourceRef", first == "values", at == "valuesFrom", at == "path", at == "suspend", at == "releaseName", at == "storageNamespace",
 			at == "targetNamespace" && isRelease(o.Ref), at == "install.createNamespace", strings.HasPrefix(at, "install.remediation"), first == "postBuild", first == "uninstall":
 		case at == "dependsOn":
-			out[at] = dependencyNames(o, value, component)
-		case at == "valuesFrom":
-			entries, _ := value.([]any)
-			for i, entry := range entries {
-				e := fluxdump.Object{Fields: map[string]any{"e": entry}}
-				out[fmt.Sprintf("valuesFrom.%d", i)] = fmt.Sprint(e.Text("e", "kind"), e.Text("e", "name"), e.Text("e", "valuesKey"), e.Text("e", "targetPath"), e.Flag("e", "optional"))
-			}
+			out[at] = dependencyNames(o, component)
 		case at == "postRenderers", at == "images":
-			out["images"] = imageFacts(out, at, value)
+			out["images"] = imageFacts(out, at, o)
 		default:
 			out[at] = normal(value)
 		}
 	}
 	maps.DeleteFunc(out, func(_ path, v any) bool { return v == nil || v == "" })
 	if isRelease(o.Ref) {
-		out["releaseName"], out["targetNamespace"], out["storageNamespace"] = releaseName(o), targetNamespace(o), storageNamespace(o)
+		out["releaseName"], out["targetNamespace"], out["storageNamespace"] = o.ReleaseName(), o.TargetNamespace(), o.StorageNamespace()
 		values, _ := o.At("spec", "values").(map[string]any)
 		t.valuesFacts(c, o, out, values)
-	} else if substitute := t.substituteFacts(o); len(substitute) > 0 {
-		maps.Copy(out, substitute)
+	}
+	for name, value := range t.postBuild(o) {
+		out["postBuild."+name] = value
 	}
 	return out
 }
 
 // imageFacts returns the replaced images, and adds the other post-renderers.
-func imageFacts(out map[path]any, at path, value any) any {
-	entries, _ := value.([]any)
+func imageFacts(out map[path]any, at path, o fluxdump.Object) any {
 	if at == "images" {
-		return normal(entries)
+		return normal(o.At("spec", at))
 	}
 	var images []any
-	for i, entry := range entries {
-		e := fluxdump.Object{Fields: map[string]any{"e": entry}}
-		fields, _ := e.At("e", "kustomize").(map[string]any)
+	for i, e := range o.Entries("spec", at) {
+		fields := e.Below("kustomize").Fields
 		if list, ok := fields["images"].([]any); ok && len(fields) == 1 {
 			images = append(images, list...)
 		} else {
-			out[fmt.Sprintf("postRenderers[%d]", i)] = entry
+			out[fmt.Sprintf("postRenderers[%d]", i)] = e.Fields
 		}
 	}
 	return normal(images)
@@ -217,26 +210,16 @@ func imageFacts(out map[path]any, at path, value any) any {
 
 // valuesFacts adds the values of a release: those of ConfigMaps of the dump, where the import takes them, below its own.
 func (t *translator) valuesFacts(c *component, o fluxdump.Object, out map[path]any, own map[string]any) {
-	if c != nil {
-		entries, _ := o.At("spec", "valuesFrom").([]any)
-		below := map[string]any{}
-		for i, entry := range slices.Backward(entries) {
-			e := fluxdump.Object{Fields: map[string]any{"e": entry}}
-			key := e.Text("e", "valuesKey")
-			if key == "" {
-				key = "values.yaml"
-			}
-			if i < len(c.valuesFrom) {
-				out[fmt.Sprintf("valuesFrom.%d", i)] = fmt.Sprint(e.Text("e", "kind"), e.Text("e", "name"), key, e.Text("e", "targetPath"), e.Flag("e", "optional"))
-				continue
-			}
-			delete(out, fmt.Sprintf("valuesFrom.%d", i))
-			if content, ok := t.configMapValues(o.Namespace, e.Text("e", "name"), key); ok {
-				below = merge(content, below)
-			}
+	entries, below := o.Entries("spec", "valuesFrom"), map[string]any{}
+	for i, e := range slices.Backward(entries) {
+		key := cmp.Or(e.Text("valuesKey"), "values.yaml")
+		if c == nil || i < len(c.valuesFrom) {
+			out[fmt.Sprintf("valuesFrom.%d", i)] = fmt.Sprint(e.Text("kind"), e.Text("name"), key, e.Text("targetPath"), e.Flag("optional"))
+		} else if content, ok := t.configMapValues(o.Namespace, e.Text("name"), key); ok {
+			below = merge(content, below)
 		}
-		own = merge(below, own)
 	}
+	own = merge(below, own)
 	for at, value := range leaves(own) {
 		if value == nil {
 			value = absent{} // null removes a default of the chart
@@ -255,37 +238,14 @@ func isEmptyMap(value any) bool {
 	return ok && len(fields) == 0
 }
 
-func (t *translator) substituteFacts(o fluxdump.Object) map[path]any {
-	out := map[path]any{}
-	from, _ := o.At("spec", "postBuild", "substituteFrom").([]any)
-	for _, entry := range from {
-		e := fluxdump.Object{Fields: map[string]any{"e": entry}}
-		configMap, _ := t.cluster.Find(fluxdump.Ref{Kind: e.Text("e", "kind"), Namespace: o.Namespace, Name: e.Text("e", "name")})
-		data, _ := configMap.At("data").(map[string]any)
-		for name, value := range data {
-			out["postBuild."+name] = fmt.Sprint(value)
-		}
-	}
-	substitute, _ := o.At("spec", "postBuild", "substitute").(map[string]any)
-	for name, value := range substitute {
-		out["postBuild."+name] = fmt.Sprint(value)
-	}
-	return out
-}
-
-func dependencyNames(o fluxdump.Object, value any, component func(fluxdump.Ref) string) string {
+func dependencyNames(o fluxdump.Object, component func(fluxdump.Ref) string) string {
 	var names []string
-	entries, _ := value.([]any)
-	for _, entry := range entries {
-		e := fluxdump.Object{Fields: map[string]any{"e": entry}}
-		namespace := e.Text("e", "namespace")
-		if namespace == "" {
-			namespace = o.Namespace
-		}
-		if id := component(fluxdump.Ref{Group: o.Group, Kind: o.Kind, Namespace: namespace, Name: e.Text("e", "name")}); id != "" && e.Text("e", "readyExpr") == "" {
+	for _, e := range o.Entries("spec", "dependsOn") {
+		ref := fluxdump.Ref{Group: o.Group, Kind: o.Kind, Namespace: cmp.Or(e.Text("namespace"), o.Namespace), Name: e.Text("name")}
+		if id := component(ref); id != "" && e.Text("readyExpr") == "" {
 			names = append(names, id)
 		}
 	}
-	sort.Strings(names)
+	slices.Sort(names)
 	return strings.Join(names, " ")
 }

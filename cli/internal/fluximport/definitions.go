@@ -15,7 +15,7 @@ import (
 func (b *builder) definitions(m *member) {
 	known := map[string]bool{}
 	for _, o := range m.cluster.Objects {
-		of, owned := owner(o)
+		of, owned := o.Owner()
 		if m.done[of] != nil || !owned && !isUnbuilt(o) {
 			continue
 		}

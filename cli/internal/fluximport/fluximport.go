@@ -113,10 +113,8 @@ func (t *translator) readSettings(names []string) map[string]string {
 	out := map[string]string{}
 	refs := map[fluxdump.Ref]bool{}
 	for _, k := range t.cluster.Kind(kustomizeGroup, "Kustomization") {
-		from, _ := k.At("spec", "postBuild", "substituteFrom").([]any)
-		for _, entry := range from {
-			e := fluxdump.Object{Fields: map[string]any{"e": entry}}
-			refs[fluxdump.Ref{Kind: e.Text("e", "kind"), Namespace: k.Namespace, Name: e.Text("e", "name")}] = true
+		for _, e := range k.Entries("spec", "postBuild", "substituteFrom") {
+			refs[fluxdump.Ref{Kind: e.Text("kind"), Namespace: k.Namespace, Name: e.Text("name")}] = true
 		}
 	}
 	for _, o := range t.cluster.Kind("", "ConfigMap") {
@@ -134,12 +132,6 @@ func (t *translator) readSettings(names []string) map[string]string {
 	return out
 }
 
-// owner returns the Kustomization that applies an object; ok: there is one.
-func owner(o fluxdump.Object) (ref fluxdump.Ref, ok bool) {
-	ref = fluxdump.Ref{Group: kustomizeGroup, Kind: "Kustomization", Namespace: o.Text("metadata", "labels", kustomizeGroup+"/namespace"), Name: o.Text("metadata", "labels", kustomizeGroup+"/name")}
-	return ref, ref.Name != ""
-}
-
 // translate decides about each object of the cluster.
 //
 // A Kustomization that applies HelmReleases or Kustomizations is replaced, because the import takes these. Another one becomes a component
@@ -148,19 +140,23 @@ func owner(o fluxdump.Object) (ref fluxdump.Ref, ok bool) {
 func (t *translator) translate() {
 	parents := map[fluxdump.Ref]bool{}
 	for _, o := range t.cluster.Objects {
-		if of, owned := owner(o); owned && of != o.Ref && (isRelease(o.Ref) || isKustomization(o.Ref)) {
+		if of, owned := o.Owner(); owned && of != o.Ref && (isRelease(o.Ref) || isKustomization(o.Ref)) {
 			parents[of] = true
 		}
 	}
 	for _, o := range t.cluster.Objects {
-		of, owned := owner(o)
+		of, owned := o.Owner()
 		switch {
 		case isKustomization(o.Ref) && parents[o.Ref]:
 			t.replaced[o.Ref] = true
 			for at := range leaves(o.At("spec")) {
 				t.field(o, at, replaced, "")
 			}
-			t.inventory(o)
+			for _, ref := range o.Inventory() {
+				if _, known := t.cluster.Find(ref); !known {
+					t.report.keep(t.cluster.Name, ref, "not in the dump; Flux deletes it with the Kustomization that applies it: take it over first")
+				}
+			}
 		case (isRelease(o.Ref) || isKustomization(o.Ref)) && o.Text("metadata", "labels", helmGroup+"/name") != "":
 			t.refuse(o, "the chart of HelmRelease "+o.Text("metadata", "labels", helmGroup+"/name")+" installs it")
 		case isRelease(o.Ref), isKustomization(o.Ref):
@@ -205,22 +201,6 @@ func isContent(at path) bool {
 		below, ok := strings.CutPrefix(at, field)
 		return ok && (below == "" || below[0] == '.' || below[0] == '[')
 	})
-}
-
-// inventory records the objects of a replaced Kustomization that are not in the dump.
-func (t *translator) inventory(o fluxdump.Object) {
-	entries, _ := o.At("status", "inventory", "entries").([]any)
-	for _, entry := range entries {
-		e := fluxdump.Object{Fields: map[string]any{"e": entry}}
-		parts := strings.Split(e.Text("e", "id"), "_")
-		if len(parts) != 4 {
-			continue
-		}
-		ref := fluxdump.Ref{Namespace: parts[0], Name: strings.ReplaceAll(parts[1], "__", ":"), Group: parts[2], Kind: parts[3]}
-		if _, known := t.cluster.Find(ref); !known {
-			t.report.keep(t.cluster.Name, ref, "not in the dump; Flux deletes it with the Kustomization that applies it: take it over first")
-		}
-	}
 }
 
 // sources counts the fields of the sources.

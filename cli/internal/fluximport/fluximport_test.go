@@ -326,7 +326,7 @@ func TestReleaseNames(t *testing.T) {
 		"release-name-with-very-long-name-which-i-788ca0d0d7b0": {"releaseName": "release-name-with-very-long-name-which-is-longer-than-53-characters"},
 		"another-release-name-with-very-long-name-7e72150d5a36": {"releaseName": "another-release-name-with-very-long-name-which-is-longer-than-53-characters"},
 	} {
-		require.Equal(t, want, releaseName(fluxdump.Object{Ref: fluxdump.Ref{Name: "x", Namespace: "n"}, Fields: map[string]any{"spec": spec}}))
+		require.Equal(t, want, fluxdump.Object{Ref: fluxdump.Ref{Name: "x", Namespace: "n"}, Fields: map[string]any{"spec": spec}}.ReleaseName())
 	}
 }
 

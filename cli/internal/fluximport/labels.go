@@ -12,7 +12,7 @@ import (
 // Label is a label of clusters and where its values come from.
 type Label struct {
 	Key   string
-	value func(c *fluxdump.Cluster) (string, error)
+	value func(c *fluxdump.Cluster) string
 }
 
 // ParseLabel parses KEY=folder, KEY=configmap:NAME:KEY or KEY=regexp:EXPRESSION.
@@ -22,20 +22,20 @@ func ParseLabel(text string) (Label, error) {
 	switch {
 	case key == "" || key == "id":
 	case from == "folder":
-		return Label{key, func(c *fluxdump.Cluster) (string, error) { return folderOf(c.Source), nil }}, nil
+		return Label{key, func(c *fluxdump.Cluster) string { return folderOf(c.Source) }}, nil
 	case kind == "configmap":
 		name, field, ok := strings.Cut(rest, ":")
 		if ok && name != "" && field != "" {
-			return Label{key, func(c *fluxdump.Cluster) (string, error) { return configMapValue(c, name, field), nil }}, nil
+			return Label{key, func(c *fluxdump.Cluster) string { return configMapValue(c, name, field) }}, nil
 		}
 	case kind == "regexp":
 		expression, err := regexp.Compile(rest)
 		if err == nil && expression.NumSubexp() > 0 {
-			return Label{key, func(c *fluxdump.Cluster) (string, error) {
+			return Label{key, func(c *fluxdump.Cluster) string {
 				if found := expression.FindStringSubmatch(c.Name); found != nil {
-					return found[1], nil
+					return found[1]
 				}
-				return "", nil
+				return ""
 			}}, nil
 		}
 	}
@@ -64,10 +64,7 @@ var labelValue = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9
 func labelsOf(labels []Label, c *fluxdump.Cluster) (map[string]string, error) {
 	out := map[string]string{}
 	for _, label := range labels {
-		value, err := label.value(c)
-		switch {
-		case err != nil:
-			return nil, err
+		switch value := label.value(c); {
 		case value == "":
 		case !labelValue.MatchString(value) || variables.In(value):
 			return nil, args.Errorf("cluster %s: %q cannot be the value of the label %s", c.Name, value, label.Key)

@@ -2,11 +2,9 @@ package fluximport
 
 import (
 	"cmp"
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,11 +12,11 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/input"
 )
 
-// The API groups of Flux.
+// API groups.
 const (
-	helmGroup      = "helm.toolkit.fluxcd.io"
-	kustomizeGroup = "kustomize.toolkit.fluxcd.io"
-	sourceGroup    = "source.toolkit.fluxcd.io"
+	helmGroup      = fluxdump.HelmGroup
+	kustomizeGroup = fluxdump.KustomizeGroup
+	sourceGroup    = fluxdump.SourceGroup
 	rbacGroup      = "rbac.authorization.k8s.io"
 
 	fluxNamespace = "flux-system" // in which the templates create all objects of Flux
@@ -54,30 +52,6 @@ func addLeaves(out map[path]any, at path, value any) {
 	}
 }
 
-// releaseName returns the name of the Helm release of a HelmRelease, as helm-controller computes it.
-func releaseName(o fluxdump.Object) string {
-	name := o.Name
-	if given := o.Text("spec", "releaseName"); given != "" {
-		name = given
-	} else if namespace := o.Text("spec", "targetNamespace"); namespace != "" {
-		name = namespace + "-" + name
-	}
-	if len(name) > maxReleaseName {
-		return name[:40] + "-" + fmt.Sprintf("%x", sha256.Sum256([]byte(name)))[:12]
-	}
-	return name
-}
-
-const maxReleaseName = 53
-
-func targetNamespace(o fluxdump.Object) string {
-	return cmp.Or(o.Text("spec", "targetNamespace"), o.Namespace)
-}
-
-func storageNamespace(o fluxdump.Object) string {
-	return cmp.Or(o.Text("spec", "storageNamespace"), o.Namespace)
-}
-
 // source is where a component comes from.
 type source struct {
 	ref       fluxdump.Ref
@@ -90,20 +64,15 @@ type source struct {
 
 // findSource returns the source of a HelmRelease or a Kustomization. The reason says why there is none that the fleet can have.
 func findSource(find func(fluxdump.Ref) (fluxdump.Object, bool), o fluxdump.Object) (s source, reason string) {
-	at, version := []string{"spec", "chart", "spec"}, "version"
-	chart := o.Text("spec", "chart", "spec", "chart")
-	refAt := append(slices.Clone(at), "sourceRef")
+	from := o.Below("spec", "chart", "spec")
+	to, chart := from.Below("sourceRef"), from.Text("chart")
 	switch {
 	case isKustomization(o.Ref):
-		refAt, chart = []string{"spec", "sourceRef"}, cmp.Or(strings.Trim(strings.TrimPrefix(o.Text("spec", "path"), "./"), "/"), ".")
+		to, chart = o.Below("spec", "sourceRef"), cmp.Or(strings.Trim(strings.TrimPrefix(o.Text("spec", "path"), "./"), "/"), ".")
 	case o.At("spec", "chartRef") != nil:
-		refAt, chart = []string{"spec", "chartRef"}, ""
+		to, chart = o.Below("spec", "chartRef"), ""
 	}
-	ref := fluxdump.Ref{
-		Group: sourceGroup, Kind: o.Text(append(slices.Clone(refAt), "kind")...), Name: o.Text(append(slices.Clone(refAt), "name")...),
-		Namespace: cmp.Or(o.Text(append(slices.Clone(refAt), "namespace")...), o.Namespace),
-	}
-	at = append(at, version)
+	ref := fluxdump.Ref{Group: sourceGroup, Kind: to.Text("kind"), Name: to.Text("name"), Namespace: cmp.Or(to.Text("namespace"), o.Namespace)}
 	if ref.Kind == "HelmChart" {
 		of, ok := find(ref)
 		if !ok {
@@ -114,7 +83,7 @@ func findSource(find func(fluxdump.Ref) (fluxdump.Object, bool), o fluxdump.Obje
 				return s, fmt.Sprintf("%s has %s, which no component can have: move the values into the release", ref, field)
 			}
 		}
-		o, at, chart = of, []string{"spec", version}, of.Text("spec", "chart")
+		from, chart = of.Below("spec"), of.Text("spec", "chart")
 		ref = fluxdump.Ref{Group: sourceGroup, Kind: of.Text("spec", "sourceRef", "kind"), Namespace: of.Namespace, Name: of.Text("spec", "sourceRef", "name")}
 	}
 	of, ok := find(ref)
@@ -125,12 +94,13 @@ func findSource(find func(fluxdump.Ref) (fluxdump.Object, bool), o fluxdump.Obje
 		return s, fmt.Sprintf("%s is suspended, and the fleet would fetch what has changed since then: resume it, or select one version", ref)
 	}
 	s = source{ref: ref, url: strings.TrimSuffix(of.Text("spec", "url"), "/"), chart: chart, secretRef: of.Text("spec", "secretRef", "name")}
+	wanted := of.Below("spec", "ref")
+	tag, semver := wanted.Text("tag"), wanted.Text("semver")
 	switch ref.Kind {
 	case "HelmRepository":
-		s.version = versionOf("", o.Text(at...))
+		s.version = versionOf("", from.Text("version"))
 	case "OCIRepository":
-		tag, semver := of.Text("spec", "ref", "tag"), of.Text("spec", "ref", "semver")
-		s.version, s.digest = versionOf(tag, semver), of.Text("spec", "ref", "digest")
+		s.version, s.digest = versionOf(tag, semver), wanted.Text("digest")
 		switch {
 		case isKustomization(o.Ref) && s.digest == "" && isRange(semver):
 			return s, fmt.Sprintf("a component of type kustomize cannot follow the range %s of %s: select a tag", semver, ref)
@@ -153,12 +123,11 @@ func findSource(find func(fluxdump.Ref) (fluxdump.Object, bool), o fluxdump.Obje
 		if isKustomization(o.Ref) {
 			s.chart = cmp.Or(s.chart, ".")
 		}
-		tag, semver := of.Text("spec", "ref", "tag"), of.Text("spec", "ref", "semver")
 		switch {
-		case of.Text("spec", "ref", "commit") != "":
-			s.version = "tag:" + of.Text("spec", "ref", "commit")
-		case of.Text("spec", "ref", "name") != "":
-			s.version = "tag:" + of.Text("spec", "ref", "name")
+		case wanted.Text("commit") != "":
+			s.version = "tag:" + wanted.Text("commit")
+		case wanted.Text("name") != "":
+			s.version = "tag:" + wanted.Text("name")
 		case isRange(semver):
 			s.version = "semver:" + semver
 		case semver != "":
@@ -168,7 +137,7 @@ func findSource(find func(fluxdump.Ref) (fluxdump.Object, bool), o fluxdump.Obje
 		case tag != "":
 			s.version = "tag:" + tag
 		default:
-			s.version = "tag:refs/heads/" + cmp.Or(of.Text("spec", "ref", "branch"), "master")
+			s.version = "tag:refs/heads/" + cmp.Or(wanted.Text("branch"), "master")
 		}
 		if !strings.HasPrefix(s.url, "git+https://") && !strings.HasPrefix(s.url, "git+http://") && !strings.HasPrefix(s.url, "git+ssh://") {
 			return s, fmt.Sprintf("the URL of %s is neither HTTPS nor SSH", of.Ref)

@@ -72,7 +72,7 @@ func (t *translator) component(o fluxdump.Object) {
 		}
 	}
 	from, reason := findSource(t.cluster.Find, o)
-	if name := releaseName(o); reason == "" && isRelease(o.Ref) && !clusterID.MatchString(name) {
+	if name := o.ReleaseName(); reason == "" && isRelease(o.Ref) && !clusterID.MatchString(name) {
 		reason = fmt.Sprintf("%q cannot be the name of a release", name)
 	}
 	if reason != "" {
@@ -87,16 +87,23 @@ func (t *translator) component(o fluxdump.Object) {
 	}
 	spec := leaves(o.At("spec"))
 	if isRelease(o.Ref) {
-		c.kind, c.name, c.target = helm, releaseName(o), targetNamespace(o)
-		c.flux["storageNamespace"] = storageNamespace(o)
-		t.releaseDefaults(c, spec)
+		c.kind, c.name, c.target = helm, o.ReleaseName(), o.TargetNamespace()
+		c.flux["storageNamespace"] = o.StorageNamespace()
+		if spec["upgrade.remediation.retries"] == nil { // the template has 3
+			c.flux["upgrade.remediation.retries"] = json.Number("0")
+		}
 	} else {
 		if reason := t.substitutions(c); reason != "" {
 			t.refuse(o, reason)
 			return
 		}
 		c.name = o.Name
-		t.kustomizationDefaults(c, spec)
+		if spec["wait"] == nil { // the template waits
+			c.flux["wait"] = false
+		}
+		if spec["timeout"] == nil { // the template has one
+			c.flux["timeout"] = spec["interval"]
+		}
 	}
 	values := map[path]any{}
 	for _, at := range slices.Sorted(maps.Keys(spec)) {
@@ -132,22 +139,6 @@ func (t *translator) copy(reader fluxdump.Object, from fluxdump.Ref) (reason str
 	return ""
 }
 
-// releaseDefaults sets what Flux does if a field is absent and the template of a component does otherwise.
-func (t *translator) releaseDefaults(c *component, spec map[path]any) {
-	if spec["upgrade.remediation.retries"] == nil {
-		c.flux["upgrade.remediation.retries"] = json.Number("0")
-	}
-}
-
-func (t *translator) kustomizationDefaults(c *component, spec map[path]any) {
-	if spec["wait"] == nil {
-		c.flux["wait"] = false
-	}
-	if spec["timeout"] == nil {
-		c.flux["timeout"] = spec["interval"]
-	}
-}
-
 // specField decides the outcome of a field of the spec other than a value of Helm.
 func (t *translator) specField(c *component, at path, value any) {
 	o := c.object
@@ -162,11 +153,11 @@ func (t *translator) specField(c *component, at path, value any) {
 	case strings.HasPrefix(at, "install.remediation."):
 		t.field(o, at, left, "it has no effect with a storageNamespace, because the remediation of a failed install would uninstall the running release; to retry without an uninstall: component set ID --flux install.strategy.name=RetryOnFailure")
 	case at == "dependsOn":
-		t.dependencies(c, value)
+		t.dependencies(c)
 	case at == "valuesFrom":
-		t.valuesFrom(c, value)
+		t.valuesFrom(c)
 	case at == "postRenderers", at == "images":
-		t.images(c, at, value)
+		t.images(c, at)
 	case first == "postBuild":
 	case first == "chart":
 		t.field(o, at, left, "not possible for a chart of the fleet")
@@ -213,13 +204,11 @@ func settingOf(at path) path {
 }
 
 // dependencies takes the dependencies on objects that are components on this cluster. The fleet resolves them later.
-func (t *translator) dependencies(c *component, value any) {
-	entries, _ := value.([]any)
-	for i, entry := range entries {
-		e := fluxdump.Object{Fields: map[string]any{"e": entry}}
-		ref := fluxdump.Ref{Group: c.object.Group, Kind: c.object.Kind, Namespace: cmp.Or(e.Text("e", "namespace"), c.object.Namespace), Name: e.Text("e", "name")}
+func (t *translator) dependencies(c *component) {
+	for i, e := range c.object.Entries("spec", "dependsOn") {
+		ref := fluxdump.Ref{Group: c.object.Group, Kind: c.object.Kind, Namespace: cmp.Or(e.Text("namespace"), c.object.Namespace), Name: e.Text("name")}
 		at := fmt.Sprintf("dependsOn[%d]", i)
-		if e.Text("e", "readyExpr") != "" {
+		if e.Text("readyExpr") != "" {
 			t.field(c.object, at, left, "readyExpr is not possible: use healthCheckExprs of the other component")
 			continue
 		}
@@ -229,22 +218,19 @@ func (t *translator) dependencies(c *component, value any) {
 }
 
 // images takes a list of replaced images.
-func (t *translator) images(c *component, at path, value any) {
-	entries, _ := value.([]any)
-	for i, entry := range entries {
-		e := fluxdump.Object{Fields: map[string]any{"e": entry}}
+func (t *translator) images(c *component, at path) {
+	for i, e := range c.object.Entries("spec", at) {
 		here := fmt.Sprintf("%s[%d]", at, i)
-		images := []any{entry}
+		images := []fluxdump.Object{e}
 		if at == "postRenderers" {
-			images, _ = e.At("e", "kustomize", "images").([]any)
-			fields, _ := e.At("e", "kustomize").(map[string]any)
-			if len(images) == 0 || len(fields) != 1 || len(c.images) > 0 {
+			images = e.Entries("kustomize", "images")
+			if len(images) == 0 || len(e.Below("kustomize").Fields) != 1 || len(c.images) > 0 {
 				t.field(c.object, here, left, "post-renderers are not possible, apart from images: set the values of the chart, or publish a chart that contains the change")
 				continue
 			}
 		}
 		for _, image := range images {
-			one, _ := image.(map[string]any)
+			one := image.Fields
 			taken := map[string]any{"name": one["name"]}
 			for field, name := range map[string]string{"new_name": "newName", "new_tag": "newTag", "digest": "digest"} {
 				if one[name] != nil {
@@ -258,15 +244,13 @@ func (t *translator) images(c *component, at path, value any) {
 }
 
 // valuesFrom takes references to Secrets, and to ConfigMaps that a Secret follows. The content of the other ConfigMaps becomes values.
-func (t *translator) valuesFrom(c *component, value any) {
-	entries, _ := value.([]any)
+func (t *translator) valuesFrom(c *component) {
 	inline := map[string]any{}
 	kept := 0
-	for i, entry := range slices.Backward(entries) {
-		e := fluxdump.Object{Fields: map[string]any{"e": entry}}
-		at, kind, name := fmt.Sprintf("valuesFrom[%d]", i), e.Text("e", "kind"), e.Text("e", "name")
-		key := cmp.Or(e.Text("e", "valuesKey"), "values.yaml")
-		if content, ok := t.configMapValues(c.object.Namespace, name, key); ok && kept == 0 && kind == "ConfigMap" && e.Text("e", "targetPath") == "" {
+	for i, e := range slices.Backward(c.object.Entries("spec", "valuesFrom")) {
+		at, kind, name := fmt.Sprintf("valuesFrom[%d]", i), e.Text("kind"), e.Text("name")
+		key := cmp.Or(e.Text("valuesKey"), "values.yaml")
+		if content, ok := t.configMapValues(c.object.Namespace, name, key); ok && kept == 0 && kind == "ConfigMap" && e.Text("targetPath") == "" {
 			inline = merge(content, inline)
 			t.field(c.object, at, taken, "")
 			continue
@@ -278,10 +262,10 @@ func (t *translator) valuesFrom(c *component, value any) {
 		}
 		kept++
 		ref := map[string]any{"kind": kind, "name": name, "values_key": key}
-		if path := e.Text("e", "targetPath"); path != "" {
+		if path := e.Text("targetPath"); path != "" {
 			ref["target_path"] = path
 		}
-		if e.Flag("e", "optional") {
+		if e.Flag("optional") {
 			ref["optional"] = true
 		}
 		c.valuesFrom = append([]any{ref}, c.valuesFrom...)

@@ -170,32 +170,23 @@ func substituted(value any, settings map[string]string) any {
 func (t *translator) substitutions(c *component) (reason string) {
 	c.substitute = map[string]any{}
 	var fields []path
-	take := func(values map[string]any) {
-		for name, value := range values {
-			text := fmt.Sprint(value)
-			if secret, found := t.cluster.SecretIn(text); found {
-				reason = secretProposal(secret)
-			}
-			c.substitute[name] = escapeReferences(text)
-		}
-	}
-	from, _ := c.object.At("spec", "postBuild", "substituteFrom").([]any)
-	for i, entry := range from {
-		e := fluxdump.Object{Fields: map[string]any{"e": entry}}
-		configMap, ok := t.cluster.Find(fluxdump.Ref{Kind: e.Text("e", "kind"), Namespace: c.object.Namespace, Name: e.Text("e", "name")})
-		data, _ := configMap.At("data").(map[string]any)
+	for i, e := range c.object.Entries("spec", "postBuild", "substituteFrom") {
+		_, ok := t.cluster.Find(fluxdump.Ref{Kind: e.Text("kind"), Namespace: c.object.Namespace, Name: e.Text("name")})
 		switch {
-		case e.Text("e", "kind") != "ConfigMap":
+		case e.Text("kind") != "ConfigMap":
 			return "the variables of a Secret would be stored in clear: let the objects read the Secret"
-		case !ok && !e.Flag("e", "optional"):
-			return fmt.Sprintf("ConfigMap %s/%s is not in the dump: add it", c.object.Namespace, e.Text("e", "name"))
+		case !ok && !e.Flag("optional"):
+			return fmt.Sprintf("ConfigMap %s/%s is not in the dump: add it", c.object.Namespace, e.Text("name"))
 		}
-		take(data)
 		fields = append(fields, fmt.Sprintf("postBuild.substituteFrom[%d]", i))
 	}
-	substitute, _ := c.object.At("spec", "postBuild", "substitute").(map[string]any)
-	take(substitute)
-	for name := range leaves(substitute) {
+	for name, text := range t.postBuild(c.object) {
+		if secret, found := t.cluster.SecretIn(text); found {
+			reason = secretProposal(secret)
+		}
+		c.substitute[name] = escapeReferences(text)
+	}
+	for name := range leaves(c.object.Below("spec", "postBuild", "substitute").Fields) {
 		fields = append(fields, strings.TrimSuffix("postBuild.substitute."+name, "."))
 	}
 	if reason == "" {
@@ -204,6 +195,21 @@ func (t *translator) substitutions(c *component) (reason string) {
 		}
 	}
 	return reason
+}
+
+// postBuild returns the variables of a Kustomization: its own ones override those of ConfigMaps, and later ConfigMaps earlier ones.
+func (t *translator) postBuild(o fluxdump.Object) map[string]string {
+	out := map[string]string{}
+	for _, e := range o.Entries("spec", "postBuild", "substituteFrom") {
+		configMap, _ := t.cluster.Find(fluxdump.Ref{Kind: e.Text("kind"), Namespace: o.Namespace, Name: e.Text("name")})
+		for name, value := range configMap.Below("data").Fields {
+			out[name] = fmt.Sprint(value)
+		}
+	}
+	for name, value := range o.Below("spec", "postBuild", "substitute").Fields {
+		out[name] = fmt.Sprint(value)
+	}
+	return out
 }
 
 // split divides settings of the clusters of a component: common has a value for each path that all have, if more than half have the same

@@ -5,7 +5,7 @@
 package handover
 
 import (
-	"crypto/sha256"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,10 +19,9 @@ import (
 )
 
 const (
-	helmGroup      = "helm.toolkit.fluxcd.io"
-	kustomizeGroup = "kustomize.toolkit.fluxcd.io"
-	sourceGroup    = "source.toolkit.fluxcd.io"
-	maxReleaseName = 53 // of Helm
+	helmGroup      = fluxdump.HelmGroup
+	kustomizeGroup = fluxdump.KustomizeGroup
+	sourceGroup    = fluxdump.SourceGroup
 	ownLabel       = "resourceset.fluxcd.controlplane.io/"
 )
 
@@ -144,9 +143,7 @@ func (p *planner) releases() error {
 		if _, ours := p.served[old.Ref]; ours {
 			continue
 		}
-		r := Release{Object: old, Release: releaseName(old), Storage: old.Namespace, Target: old.Namespace}
-		r.Storage = or(old.Text("spec", "storageNamespace"), r.Storage)
-		r.Target = or(old.Text("spec", "targetNamespace"), r.Target)
+		r := Release{Object: old, Release: old.ReleaseName(), Storage: old.StorageNamespace(), Target: old.TargetNamespace()}
 		why, err := p.match(&r)
 		switch {
 		case err != nil:
@@ -176,10 +173,10 @@ func (p *planner) match(r *Release) (string, error) {
 		if ref.Group != helmGroup || ref.Kind != r.Kind {
 			continue
 		}
-		storage := or(resourceset.Text(ours, "spec", "storageNamespace"), ref.Namespace)
-		target := or(resourceset.Text(ours, "spec", "targetNamespace"), ref.Namespace)
-		id := or(resourceset.Text(ours, "metadata", "annotations", "event.toolkit.fluxcd.io/component"), ref.Name)
-		name := or(resourceset.Text(ours, "spec", "releaseName"), ref.Name)
+		storage := cmp.Or(resourceset.Text(ours, "spec", "storageNamespace"), ref.Namespace)
+		target := cmp.Or(resourceset.Text(ours, "spec", "targetNamespace"), ref.Namespace)
+		id := cmp.Or(resourceset.Text(ours, "metadata", "annotations", "event.toolkit.fluxcd.io/component"), ref.Name)
+		name := cmp.Or(resourceset.Text(ours, "spec", "releaseName"), ref.Name)
 		switch {
 		case name != r.Release || storage != r.Storage && target != r.Target:
 		case storage != r.Storage:
@@ -244,7 +241,7 @@ func (p *planner) kustomizations() error {
 		if k.Delete {
 			p.inGit(k.Object)
 		}
-		for _, ref := range inventory(k.Object) {
+		for _, ref := range k.Inventory() {
 			switch _, served := p.served[ref]; {
 			case k.Delete && ref.Group == sourceGroup:
 				p.Sources = append(p.Sources, ref.String())
@@ -258,7 +255,7 @@ func (p *planner) kustomizations() error {
 
 // parents adds the Kustomizations above an object. One that is not in the dump would stay active and create the object again.
 func (p *planner) parents(o fluxdump.Object) error {
-	ref, applied := parentOf(o)
+	ref, applied := o.Owner()
 	if !applied {
 		return nil
 	}
@@ -280,18 +277,9 @@ func (p *planner) suspend(k fluxdump.Object) error {
 	return err
 }
 
-// parentOf returns the Kustomization that applies an object, by its labels; false: none does.
-func parentOf(o fluxdump.Object) (fluxdump.Ref, bool) {
-	ref := fluxdump.Ref{
-		Group: kustomizeGroup, Kind: "Kustomization",
-		Namespace: o.Text("metadata", "labels", kustomizeGroup+"/namespace"), Name: o.Text("metadata", "labels", kustomizeGroup+"/name"),
-	}
-	return ref, ref.Name != ""
-}
-
 // inGit notes an object that is still in the path of a Kustomization that stays.
 func (p *planner) inGit(o fluxdump.Object) {
-	if parent, ok := parentOf(o); ok && parent != o.Ref && slices.Contains(p.keep, parent) {
+	if parent, ok := o.Owner(); ok && parent != o.Ref && slices.Contains(p.keep, parent) {
 		p.InGit = append(p.InGit, fmt.Sprintf("%s, which %s applies", o.Ref, parent))
 	}
 }
@@ -303,7 +291,7 @@ func (p *planner) keeps(k fluxdump.Object) string {
 			return "Flux Operator's " + name + ", which would create it again"
 		}
 	}
-	objects := inventory(k)
+	objects := k.Inventory()
 	if objects == nil {
 		return "its objects, which are not in the dump"
 	}
@@ -316,21 +304,6 @@ func (p *planner) keeps(k fluxdump.Object) string {
 		}
 	}
 	return ""
-}
-
-// inventory returns the objects of a Kustomization by its status; nil: it has none.
-func inventory(k fluxdump.Object) []fluxdump.Ref {
-	entries, _ := k.At("status", "inventory", "entries").([]any)
-	var refs []fluxdump.Ref
-	for _, entry := range entries {
-		fields, _ := entry.(map[string]any)
-		id, _ := fields["id"].(string)
-		parts := strings.SplitN(id, "_", 4) //nolint:mnd // NAMESPACE_NAME_GROUP_KIND
-		if len(parts) == 4 {
-			refs = append(refs, fluxdump.Ref{Namespace: parts[0], Name: strings.ReplaceAll(parts[1], "__", ":"), Group: parts[2], Kind: parts[3]})
-		}
-	}
-	return refs
 }
 
 // namespaces collects the namespaces of the releases, and warns of labels and annotations that Flux Operator removes.
@@ -350,31 +323,12 @@ func (p *planner) namespaces() {
 			has, _ := metadata[field].(resourceset.Object)
 			before, _ := old.At("metadata", field).(map[string]any)
 			for _, key := range slices.Sorted(maps.Keys(before)) {
-				if _, stays := has[key]; !stays && key != "kubernetes.io/metadata.name" && !strings.HasPrefix(key, kustomizeGroup+"/") && key != "kubectl.kubernetes.io/last-applied-configuration" {
+				if _, stays := has[key]; !stays && key != "kubernetes.io/metadata.name" && key != kustomizeGroup+"/name" && key != kustomizeGroup+"/namespace" && key != "kubectl.kubernetes.io/last-applied-configuration" {
 					p.Warnings = append(p.Warnings, fmt.Sprintf("the namespace %s of the fleet has no %s %s: Flux may remove it", old.Name, strings.TrimSuffix(field, "s"), key))
 				}
 			}
 		}
 	}
-}
-
-// releaseName returns the name that helm-controller gives a release.
-func releaseName(o fluxdump.Object) string {
-	name := or(o.Text("spec", "releaseName"), o.Name)
-	if target := o.Text("spec", "targetNamespace"); target != "" && o.Text("spec", "releaseName") == "" {
-		name = target + "-" + o.Name
-	}
-	if len(name) > maxReleaseName {
-		name = name[:40] + "-" + fmt.Sprintf("%x", sha256.Sum256([]byte(name)))[:12]
-	}
-	return name
-}
-
-func or(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
 }
 
 func sorted[V any](refs map[fluxdump.Ref]V) []fluxdump.Ref {

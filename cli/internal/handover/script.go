@@ -1,6 +1,7 @@
 package handover
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"regexp"
@@ -23,7 +24,7 @@ var word = regexp.MustCompile(`^[A-Za-z0-9]([-A-Za-z0-9._:]*[A-Za-z0-9])?$`)
 func (p Plan) check() error {
 	words := []string{p.Cluster, p.SystemUID}
 	for _, r := range p.Releases {
-		words = append(words, r.Namespace, r.Name, version(r.Object), r.Release, r.Storage, r.Target, or(r.By, "none"))
+		words = append(words, r.Namespace, r.Name, version(r.Object), r.Release, r.Storage, r.Target, cmp.Or(r.By, "none"))
 	}
 	for _, k := range p.Kustomizations {
 		words = append(words, k.Namespace, k.Name, version(k.Object))
@@ -73,7 +74,7 @@ func (p Plan) Script() string {
 	b.WriteString("cluster=" + p.Cluster + "\nsystem_uid='" + p.SystemUID + "' # of the namespace kube-system\nflux='" + resourceset.Namespace + "' # the namespace of Flux Operator's objects\n")
 	var rows []string
 	for _, r := range p.Releases {
-		rows = append(rows, strings.Join([]string{r.Namespace, r.Name, version(r.Object), r.Release, r.Storage, r.Target, or(r.By, "none")}, " "))
+		rows = append(rows, strings.Join([]string{r.Namespace, r.Name, version(r.Object), r.Release, r.Storage, r.Target, cmp.Or(r.By, "none")}, " "))
 	}
 	table("releases", "HelmRelease: namespace, name, API version; its release: name, storage namespace, target namespace; the HelmRelease of the service", rows)
 	rows = nil
