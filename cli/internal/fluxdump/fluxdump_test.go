@@ -158,3 +158,28 @@ metadata: {name: c, annotations: {kubectl.kubernetes.io/last-applied-configurati
 	require.Equal(t, "helm", release.Text("metadata", "labels", "owner"))
 	require.Equal(t, "helm.sh/release.v1", release.Text("type"))
 }
+
+// TestInventory: two underscores in the name of an object are a colon.
+func TestInventory(t *testing.T) {
+	t.Parallel()
+	var entries []any
+	for _, id := range []string{"_system__node__proxy_rbac.authorization.k8s.io_ClusterRole", "apps_web_helm.toolkit.fluxcd.io_HelmRelease", "_apps__Namespace", "broken"} {
+		entries = append(entries, map[string]any{"id": id})
+	}
+	o := Object{Fields: map[string]any{"status": map[string]any{"inventory": map[string]any{"entries": entries}}}}
+	require.Equal(t, []Ref{
+		{"rbac.authorization.k8s.io", "ClusterRole", "", "system:node:proxy"}, {HelmGroup, "HelmRelease", "apps", "web"}, {"", "Namespace", "", "apps"},
+	}, o.Inventory())
+	require.Nil(t, Object{}.Inventory())
+}
+
+// TestAliases: a file that would become huge is refused soon.
+func TestAliases(t *testing.T) {
+	t.Parallel()
+	text := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\nx0: &x0 [a, a, a, a, a, a, a, a, a, a]\n"
+	for i := range 9 {
+		text += fmt.Sprintf("x%d: &x%d [*x%d, *x%d, *x%d, *x%d, *x%d, *x%d, *x%d, *x%d, *x%d]\n", i+1, i+1, i, i, i, i, i, i, i, i, i)
+	}
+	_, err := Read([]string{write(t, map[string]string{"x.yaml": text})})
+	require.ErrorContains(t, err, "x.yaml")
+}
