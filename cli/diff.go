@@ -15,8 +15,8 @@ func (s *session) diffCommand() *cli.Command {
 		Name:      "diff",
 		Usage:     "Show in which fields the documents of files differ from the fleet, or two documents of the fleet from each other",
 		ArgsUsage: "[KIND/NAME[@REVISION] [KIND/NAME[@REVISION]]]",
-		Description: "KIND/NAME@REVISION is a document at a revision. One alone is compared with the current document. With --effective, what " +
-			"clusters are served is compared: their inputs, with layers, rollouts and pins.\n\nThe output is text, also without a terminal; -o json and -o yaml print a list.\n" +
+		Description: "KIND/NAME@REVISION is a document at a revision. One alone is compared with the current document. With --effective, it " +
+			"compares the inputs that clusters are served, with layers, rollouts and pins.\n\nThe output is text, also without a terminal; -o json and -o yaml print a list.\n" +
 			"Exit code 0: no difference, 1: differences, 2: wrong command line, 3: error.\n\n" +
 			args.ExampleText("diff -f fleet/", "diff cluster/prod-01 cluster/prod-02 --effective", "diff cluster/prod-01@41", "diff cluster/prod-01@41 --effective", "export > fleet.yaml && $EDITOR fleet.yaml && flux-resourceset-cli diff -f fleet.yaml"),
 		Flags: slices.Concat([]cli.Flag{

@@ -29,9 +29,9 @@ func (s exporter) exportCommand() *cli.Command {
 		ArgsUsage: "[KIND|KIND/NAME|CLUSTER]...",
 		Description: "Applied at once, the output changes nothing; applied later, it restores every field that it contains. It is YAML without -o.\n" +
 			"A token that may read only a part of the fleet exports this part. The output then contains the limits of the token, and apply --prune refuses it.\n" +
-			"With --flux, the output is for those who leave: the Kubernetes objects of clusters as the templates render them, which Flux\n" +
-			"applies without Flux Operator and without the service, a folder for each cluster. A cluster that cannot be rendered is\n" +
-			"an error with its name, and has no files. Secrets are not written. It needs the right to plan. Steps: docs/leaving.md.\n\n" +
+			"With --flux, it writes the Kubernetes objects of clusters, as the templates render them, into a folder for each cluster. Flux\n" +
+			"applies them without Flux Operator and without the service. A cluster that cannot be rendered is an error with its name,\n" +
+			"and has no files. Secrets are not written. It needs the right to plan. Steps: docs/leaving.md.\n\n" +
 			args.ExampleText("export > fleet.yaml", "export --split fleet/", "export cluster/demo-cluster-01 namespaces", "export --flux demo-cluster-01 --out flux/", "export --flux --all --out flux/"),
 		Action: func(c *cli.Context) error {
 			clusters, err := checkFluxFlags(c)

@@ -34,8 +34,8 @@ func (s rolloutCommands) freezeCommand() *cli.Command {
 		Subcommands: []*cli.Command{
 			{
 				Name: "create", Usage: "Freeze the clusters of a selector, or all", ArgsUsage: "NAME", Flags: append(freezeFlags(), change.DryRunFlag()),
-				Description: "cluster pin delays changes in place of refusing them. With --allow or --block it repeats every week, and then it permits\n" +
-					"reverts, and to take rollouts back, at every time.\n\n" +
+				Description: "cluster pin delays changes in place of refusing them. With --allow or --block the freeze repeats every week, and\n" +
+					"always permits to revert a change or to take a rollout back.\n\n" +
 					args.ExampleText("freeze create year-end --selector environment=prod --until 2027-01-04T06:00:00Z --reason CHG-2026",
 						"freeze create prod-hours --selector environment=prod --allow 'tue-thu 10:00-16:00 ${vars.timezone}' --reason 'changes in office hours'"),
 				Action: args.WithOperands(func(c *cli.Context, ids []string) error {
@@ -70,8 +70,8 @@ func freezeFlags() []cli.Flag {
 		&cli.StringFlag{Name: "selector", Aliases: []string{"l"}, Usage: "the clusters with these labels, `SELECTOR` as in cluster list"},
 		&cli.StringFlag{Name: "from", Usage: "begin at this `TIME`, such as 2026-12-20T00:00:00Z, or 12h or 7d from now; default: at once"},
 		&cli.StringFlag{Name: "until", Usage: "end at this `TIME`, likewise; default: with unfreeze"},
-		&cli.StringSliceFlag{Name: "allow", Usage: "a maintenance `WINDOW` in which changes are made: '[DAYS ]FROM-TO[ ZONE]', where ${vars.NAME} for the zone is a variable of each cluster; repeat for more"},
-		&cli.StringSliceFlag{Name: "block", Usage: "a `WINDOW` in which changes are refused, in place of always; it wins over --allow"},
+		&cli.StringSliceFlag{Name: "allow", Usage: "a maintenance `WINDOW` in which changes are permitted: '[DAYS ]FROM-TO[ ZONE]', where ${vars.NAME} for the zone is a variable of each cluster; repeat for more"},
+		&cli.StringSliceFlag{Name: "block", Usage: "a `WINDOW` in which changes are refused; it wins over --allow. Without --allow, changes are permitted outside of it"},
 	}
 }
 

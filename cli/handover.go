@@ -21,7 +21,7 @@ func (s *session) handoverCommand() *cli.Command {
 		Description: "The script needs sh and kubectl. Read it, then run it. It suspends the HelmReleases of the cluster and the Kustomizations that\n" +
 			"apply them, and waits until the service has upgraded each release in place. It deletes the old objects only while they are\n" +
 			"suspended, which uninstalls nothing. Each step checks before it acts; after an interruption, run it again. Its argument verify\n" +
-			"compares the cluster with the state before. The steps, and the way back: docs/hand-over.md.\n\n" +
+			"compares the cluster with the state before. Steps: docs/hand-over.md. The way back: docs/leaving.md.\n\n" +
 			"Before the cluster polls the service, assign the components, each with the release name, the storage namespace and the values of\n" +
 			"its release. A HelmRelease without such a component stays as it is, unless it is an OBJECT: helmrelease/NAMESPACE/NAME, or\n" +
 			"kustomization/NAMESPACE/NAME for a Kustomization whose objects a component applies. It needs the right to plan.\n\n" +

@@ -33,15 +33,15 @@ func (s importer) importCommand() *cli.Command {
 func (s importer) fluxCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "flux",
-		Usage:     "Translate running clusters of Flux into files for apply, and prove that they install the same",
+		Usage:     "Translate running clusters of Flux into files for apply, and prove that they install the same objects",
 		ArgsUsage: "FILE|DIR...",
 		Description: "A FILE has the objects of one cluster, whose id is its name without the extension:\n" +
 			"kubectl get helmreleases,helmrepositories,helmcharts,ocirepositories,gitrepositories,buckets,kustomizations,\\\n" +
 			"namespaces,rolebindings,clusterrolebindings,configmaps -A -o yaml > dumps/berlin-01.yaml\n" +
 			"or the output of kustomize build. Of a DIR, each file and each folder in it is a cluster.\n\n" +
-			"It needs no server and changes nothing on a cluster. DIR of --out gets the documents, and report.md: what is taken, what the\n" +
-			"templates set, and what the fleet cannot have, with proposals. --check renders every cluster from the documents and\n" +
-			"compares it with the dump; the exit code is 1 if there is a difference that the report does not list.\n\n" +
+			"It needs no server and changes nothing on a cluster. DIR of --out gets the documents, and report.md: the fields that are taken,\n" +
+			"that the templates set, and that are not expressible, with proposals. --check renders every cluster from the documents and\n" +
+			"compares it with the dump; the exit code is 1 if there is a difference that the report does not list. Steps: docs/bring-your-fleet.md.\n\n" +
 			args.ExampleText(
 				"import flux dumps/ --out fleet/ --check",
 				"import flux dumps/prod dumps/dev --out fleet/ --label-from environment=folder",
@@ -51,7 +51,7 @@ func (s importer) fluxCommand() *cli.Command {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "out", Usage: "`DIR` for the documents and report.md; must be empty or not exist"},
 			&cli.BoolFlag{Name: "check", Usage: "compare what the documents install with the dump"},
-			&cli.StringSliceFlag{Name: "label-from", Usage: "label of clusters `KEY=SOURCE`: folder (the name of the folder with the dump), configmap:NAME:KEY, or regexp:EXPRESSION whose group is the value in the id; environment sets the environment. Repeat for more. Clusters with equal values get a layer"},
+			&cli.StringSliceFlag{Name: "label-from", Usage: "label of clusters `KEY=SOURCE`, with SOURCE folder (the name of the folder with the dump), configmap:NAME:KEY, or regexp:EXPRESSION, whose first group in the id is the value. The key environment sets the environment. Repeat for more. Clusters with equal values get a layer"},
 			&cli.StringFlag{Name: "environment", Value: "prod", Usage: "environment of clusters without --label-from environment=…"},
 			&cli.StringFlag{Name: "dns-suffix", Value: "k8s.example.com", Usage: "the DNS name of a cluster is its id, a dot and this `SUFFIX`"},
 			&cli.StringSliceFlag{Name: "settings", Usage: "`NAME` of a ConfigMap whose values become variables, besides those from which Kustomizations substitute"},

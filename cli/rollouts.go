@@ -149,7 +149,7 @@ advance: automatic # after a person has started the first stage; manual: a perso
 # start_at: "2026-12-01T09:00:00Z" # the server starts the first stage too; a stage may have one as well
 gate: {soak: 30m, confirmed: 100%, max_failures: 0} # of the stages without their own; the deadline is the soak plus two hours
 on_failure: pause # or back: take the change back from the stage before
-# Hours of this rollout. Those of clusters, each in its own time zone: flux-resourceset-cli freeze create --help
+# Hours of this rollout. For hours in the time zone of each cluster: flux-resourceset-cli freeze create --help
 windows:
 - {days: [tue, wed, thu], from: "10:00", to: "16:00", tz: Europe/Berlin}
 `

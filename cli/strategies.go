@@ -13,7 +13,7 @@ func (s rolloutCommands) strategyCommand() *cli.Command {
 	v := kindCommands{s.session, kinds.Strategies}
 	flags := func(own ...cli.Flag) []cli.Flag {
 		return slices.Concat([]cli.Flag{
-			&cli.StringSliceFlag{Name: "stage", Usage: "a `STAGE` NAME=SELECTOR, and behind colons a number of its clusters or a share such as 10%, soak=DURATION, and approve: 'prod=environment=prod:10%:approve'; * selects all; repeat in the order of the stages"},
+			&cli.StringSliceFlag{Name: "stage", Usage: "a `STAGE` NAME=SELECTOR[:COUNT or :PERCENT%][:soak=DURATION][:approve], such as 'prod=environment=prod:10%:approve'; * selects all clusters; repeat in the order of the stages"},
 			&cli.StringFlag{Name: "description", Usage: "description for people"}, change.FileFlag("the strategy, with the gates of its stages"),
 		}, own)
 	}

@@ -23,7 +23,7 @@ func rolloutFlags() []cli.Flag {
 	return append([]cli.Flag{
 		&cli.StringFlag{Name: "rollout", Usage: "do not make the change, but create a rollout of it with this `NAME`"},
 		&cli.StringFlag{Name: "strategy", Usage: "with --rollout: the `STRATEGY` whose stages it copies"},
-		&cli.StringSliceFlag{Name: "stage", Usage: "with --rollout, in place of --strategy: a `STAGE` NAME=SELECTOR, and behind colons a number of its clusters or a share such as 10%, soak=DURATION, and approve: 'prod=environment=prod:10%:approve'; * selects all; repeat in the order of the stages"},
+		&cli.StringSliceFlag{Name: "stage", Usage: "with --rollout, in place of --strategy: a `STAGE` NAME=SELECTOR[:COUNT or :PERCENT%][:soak=DURATION][:approve], such as 'prod=environment=prod:10%:approve'; * selects all clusters; repeat in the order of the stages"},
 	}, AdvanceFlags()...)
 }
 

@@ -171,7 +171,7 @@ func freezeHint(clusters []api.FieldProblem) string {
 	if len(names) == 0 {
 		names = []string{"FREEZE"}
 	}
-	return "to make it all the same, repeat the command with --override-freeze " + render.Printable(strings.Join(names, " --override-freeze ")) + " --reason REASON."
+	return "to override the freeze, repeat the command with --override-freeze " + render.Printable(strings.Join(names, " --override-freeze ")) + " --reason REASON."
 }
 
 // hints by error code of the server, or by status without a code.

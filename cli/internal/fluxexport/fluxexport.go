@@ -148,7 +148,7 @@ func (x *exporter) waits(set resourceset.Object, objects []resourceset.Object) e
 			case on.Kind == "Namespace" && on.Name == resourceset.Text(obj, "metadata", "namespace"):
 				x.bindingsIn = append(x.bindingsIn, on.Name)
 			default:
-				x.miss("that %s waits for %s: Flux has no such dependency", name, awaited)
+				x.miss("the dependency of %s on %s, which Flux does not have", name, awaited)
 			}
 		}
 	}
