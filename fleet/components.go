@@ -246,7 +246,7 @@ func checkSource(c *checker, p *api.PlatformComponent) {
 	case err != nil || u.Hostname() == "" || !sourceScheme.MatchString(p.OCIURL):
 		c.problem("/oci_url", "must be an oci://, https:// or http:// URL, or that of a Git repository: git+https:// or git+ssh://")
 	case u.User != nil && (u.Scheme != "git+ssh" || u.User.String() != u.User.Username()):
-		c.problem("/oci_url", "must not contain credentials; name a pull secret in secret_ref")
+		c.problem("/oci_url", "must not contain credentials: name a Secret of the cluster in secret_ref")
 	case u.RawQuery != "" || u.Fragment != "":
 		c.problem("/oci_url", "must have neither query nor fragment")
 	case p.Type == typeKustomize && u.Scheme != "oci" && !isGitURL(p.OCIURL):

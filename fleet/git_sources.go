@@ -30,7 +30,7 @@ func (c *checker) gitRepository(p *api.PlatformComponent, u *url.URL) {
 func (c *checker) gitReferences(p *api.PlatformComponent) {
 	for _, set := range [][2]string{{"component_version", p.ComponentVersion}, {"oci_tag", p.OCITag}} {
 		if isGitReference(set[1]) && !isGitURL(p.OCIURL) {
-			c.problem("/"+set[0], "%q is a Git reference, and the URL is not that of a Git repository: it does not begin with git+https:// or git+ssh://", set[1])
+			c.problem("/"+set[0], "%q is a Git reference, but oci_url is not that of a Git repository: begin the URL with git+https:// or git+ssh://, or set a version or tag", set[1])
 		}
 	}
 }

@@ -309,12 +309,12 @@ func TestStartAt(t *testing.T) {
 		require.True(t, Advances(d))
 		return NextStep(d, []StageCounts{{Affected: 1, Confirmed: 1}, {Affected: 1}, {}}, now)
 	}
-	require.Equal(t, RolloutStep{Reason: "start_at", Stage: "dev", Until: begin, Message: `stage "dev" waits for its time`}, next(begin.Add(-time.Second)))
+	require.Equal(t, RolloutStep{Reason: "start_at", Stage: "dev", Until: begin, Message: `stage "dev" waits for its start time`}, next(begin.Add(-time.Second)))
 	require.Equal(t, RolloutStep{Action: RolloutStart, Stage: "dev"}, next(begin))
 	w.now = begin
 	w.must(func(tx *Tx) error { return tx.StepRollout("r", next(begin)) })
 	require.Equal(t, "soak", next(begin.Add(time.Minute)).Reason)
-	require.Equal(t, RolloutStep{Reason: "start_at", Stage: "prod", Until: second, Message: `stage "prod" waits for its time`}, next(begin.Add(2*time.Hour)))
+	require.Equal(t, RolloutStep{Reason: "start_at", Stage: "prod", Until: second, Message: `stage "prod" waits for its start time`}, next(begin.Add(2*time.Hour)))
 	require.Equal(t, RolloutStep{Action: RolloutStart, Stage: "prod"}, next(second))
 
 	n.ID, n.Advance = "manual", ""

@@ -102,7 +102,7 @@ func checkSettings(c *checker, r *RolloutSettings, stages []rolloutStage) {
 	checkStartTimes(c, r, stages)
 }
 
-// checkStartTimes refuses times at which nobody would start a stage, and those of a strategy, which is used again and again.
+// checkStartTimes refuses start times without the runner, which alone reads them, and those of a strategy, which several rollouts copy.
 func checkStartTimes(c *checker, r *RolloutSettings, stages []rolloutStage) {
 	if r.StartAt != nil && r.Advance != advanceAutomatic {
 		c.problem("/start_at", "only with advance: automatic; otherwise a person starts each stage")

@@ -8,15 +8,15 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 )
 
-// stageWindows are the freezes with windows that hold one of the clusters of a stage, with the time zones there.
+// stageWindows is a freeze with windows that selects clusters of a stage, with their time zones.
 type stageWindows struct {
 	freeze  *freeze
 	zones   map[string]string
-	cluster string // the first one
+	cluster string // the first of them
 }
 
-// checkStageWindows refuses a rollout with a stage of which the clusters that its change affects have no time in common at which the
-// windows of freezes and of the rollout are open: it could never start.
+// checkStageWindows refuses a rollout with a stage that could never start: the windows of freezes on the clusters that its change affects,
+// and those of the rollout, are never open at one time.
 func (r Result) checkStageWindows(rollout *rollout) error {
 	freezes := slices.DeleteFunc(r.base.ActiveFreezes(r.Commit.At), func(d *Document) bool { return !d.freeze().isRecurring() })
 	if len(freezes) == 0 {

@@ -41,12 +41,12 @@ func (r *rollout) approvalWait(stage int) RolloutStep {
 	return step
 }
 
-// waitForStart returns the start of a stage, or the wait for its time or for the next window.
+// waitForStart returns the start of a stage, or the wait for its start time or for the next window.
 func (r *rollout) waitForStart(stage int, now time.Time) RolloutStep {
 	step := RolloutStep{Action: RolloutStart, Stage: r.Stages[stage].Name}
 	for _, at := range []*time.Time{r.StartAt, r.Stages[stage].StartAt} {
 		if at != nil && now.Before(*at) {
-			return RolloutStep{Reason: "start_at", Stage: step.Stage, Until: *at, Message: fmt.Sprintf("stage %q waits for its time", step.Stage)}
+			return RolloutStep{Reason: "start_at", Stage: step.Stage, Until: *at, Message: fmt.Sprintf("stage %q waits for its start time", step.Stage)}
 		}
 	}
 	opens, ok := nextOpening(r.Windows, now)
@@ -57,7 +57,7 @@ func (r *rollout) waitForStart(stage int, now time.Time) RolloutStep {
 }
 
 // stageWaits returns what the stages that a change starts wait for, besides freezes: an approval, and of an
-// automatic rollout its time and the next window.
+// automatic rollout its start time and the next window.
 func (r Result) stageWaits() (out []RolloutStep) {
 	for _, ch := range r.Commit.Changes {
 		if ch.Kind != KindRollout || ch.Before == nil || ch.After == nil {

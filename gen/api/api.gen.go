@@ -2186,12 +2186,12 @@ type Freeze struct {
 	// Example: 12
 	Clusters int `json:"clusters"`
 
-	// Frozen Number of these clusters of which it forbids changes at the time of the response.
+	// Frozen Number of these clusters whose changes it forbids at the time of the response.
 	//
 	// Example: 12
 	Frozen int `json:"frozen"`
 
-	// Allow Maintenance windows: the freeze permits changes in any of them, unless one of `block` is open. With windows, a freeze permits reverts, and to take rollouts back, at every time.
+	// Allow Maintenance windows: the freeze permits changes in any of them, unless one of `block` is open. With windows, a freeze always permits reverts and taking rollouts back.
 	Allow []Window `json:"allow,omitempty"`
 
 	// Block Windows in which the freeze forbids changes.
@@ -2245,7 +2245,7 @@ type FreezeCreate struct {
 	// Example: CHG-2026: year-end freeze
 	Reason string `json:"reason"`
 
-	// Allow Maintenance windows: the freeze permits changes in any of them, unless one of `block` is open. With windows, a freeze permits reverts, and to take rollouts back, at every time.
+	// Allow Maintenance windows: the freeze permits changes in any of them, unless one of `block` is open. With windows, a freeze always permits reverts and taking rollouts back.
 	Allow []Window `json:"allow,omitempty"`
 
 	// Block Windows in which the freeze forbids changes.
@@ -5692,7 +5692,7 @@ type RolloutVersion struct {
 
 // RolloutWaiting Why the rollout does not advance now.
 type RolloutWaiting struct {
-	// Reason `start`: a person has to start the stage. `start_at`: its time has not come. `observations`: this process does not know the status of all clusters yet, or the clock of a process differed from that of the database in the last ten minutes. `guard`: the server refuses the next step.
+	// Reason `start`: a person has to start the stage. `start_at`: the start time of the stage has not come. `observations`: this process does not know the status of all clusters yet, or the clock of a process differed from that of the database in the last ten minutes. `guard`: the server refuses the next step.
 	//
 	// Example: soak
 	Reason string `json:"reason"`

@@ -10,7 +10,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// Days are the days of the week, in the order in which ranges of days run.
+// days of the week, in the order of ranges such as mon-thu.
 var days = []string{"mon", "tue", "wed", "thu", "fri", "sat", "sun"}
 
 const (

@@ -86,7 +86,7 @@ func oneOf(values ...string) Type {
 	})
 }
 
-// only returns the type of a setting that Flux has two values for, of which one is refused with the reason.
+// only returns the type of a setting with two values in Flux: one is accepted, and the other is refused with the reason.
 func only[T comparable](accepted, refused T, reason string) Type {
 	return typed(fmt.Sprint(accepted), func(value T) string {
 		switch value {
