@@ -112,7 +112,7 @@ func (b *builder) create(fleet Fleet) (again bool, err error) {
 		switch keys := pointerKeys(pointer); {
 		case kind == "platform_component":
 			again = b.refuse(id, "", keys, detail) || again
-		case kind == "cluster" && len(keys) == 3 && keys[0] == "patches":
+		case kind == "cluster" && len(keys) >= 3 && keys[0] == "patches":
 			again = b.refuse(keys[1], id, []string{"patches", keys[2]}, detail) || again
 		case kind == "namespace", kind == "rolebinding":
 			b.refused[kind+"/"+id], again = detail, true
@@ -143,7 +143,7 @@ func (b *builder) refuse(id, cluster string, keys []string, detail string) (chan
 			switch {
 			case c.id != id || cluster != "" && cluster != on:
 				continue
-			case c.kind == helm && len(keys) == 2 && keys[0] == "patches":
+			case c.kind == helm && len(keys) >= 2 && keys[0] == "patches":
 				if !c.dropped[keys[1]] {
 					changed, c.dropped[keys[1]] = true, true
 					b.report.reject(on, c.object.Ref, "values."+keys[1], detail)

@@ -201,6 +201,8 @@ func TestDisabled(t *testing.T) {
 		"files of values":            {release(", uid: b", "chart: {spec: {chart: app, version: 1.0.0, valuesFiles: [a.yaml], sourceRef: {kind: HelmRepository, name: charts, namespace: flux-system}}}"), "Complete the component of HelmRelease apps/x"},
 		"other post-renderers":       {release(", uid: b", chart+", postRenderers: [{kustomize: {patches: [{patch: x}]}}]"), "Complete the component of HelmRelease apps/x"},
 		"integer above 2^53":         {release(", uid: b", chart+", values: {a: 9007199254740993}"), "Complete the component of HelmRelease apps/x"},
+		"integer in a list":          {release(", uid: b", chart+", values: {a: [{b: 9007199254740993}]}"), "| HelmRelease apps/x | `values.a` |"},
+		"reference in a name":        {release(", uid: b", chart+`, values: {a: [{"${vars.y}": 1}]}`), "a reference is not possible in a key"},
 		"different defaults":         {release("", chart+`, values: {a: "${X:=one}", b: "${X:=two}"}`), "X has other defaults elsewhere"},
 		"empty instead of a default": {release("", chart+`, values: {a: "${EMPTY:=one}"}`) + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: a}\ndata: {EMPTY: ''}\n", "EMPTY is empty in the settings"},
 		"release of a chart":         {release(", uid: b, labels: {helm.toolkit.fluxcd.io/name: operator}", chart), "the chart of HelmRelease operator installs it"},

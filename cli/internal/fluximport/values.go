@@ -366,6 +366,25 @@ func valuePaths(trees []any) []map[path]any {
 
 const maxPathNames = 30
 
+// escapeNames escapes references in the names of a value that one path has, so that the server refuses this value and not the fleet.
+func escapeNames(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for key, below := range v {
+			out[escapeReferences(key)] = escapeNames(below)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, below := range v {
+			out[i] = escapeNames(below)
+		}
+		return out
+	}
+	return value
+}
+
 func addPaths(out []map[path]any, at path, trees []any, depth int) {
 	divide, keys := depth <= maxPathNames, map[string]bool{}
 	for _, tree := range trees {
@@ -379,7 +398,7 @@ func addPaths(out []map[path]any, at path, trees []any, depth int) {
 	if !divide {
 		for i, tree := range trees {
 			if tree != omitted && at != "" {
-				out[i][at] = tree
+				out[i][at] = escapeNames(tree)
 			}
 		}
 		return
