@@ -33,11 +33,10 @@ func (s *Server) Render(c echo.Context, _ api.RenderParams) error {
 	if err != nil {
 		return err
 	}
-	find := st.Find
-	if strings.Contains(req.Cluster, ".") { // no id has a dot
-		find = func(_ fleet.Kind, name string) (*fleet.Document, error) { return poll.Cluster(st, name) }
+	cluster, err := st.Find(fleet.KindCluster, req.Cluster)
+	if err != nil && strings.Contains(req.Cluster, ".") {
+		cluster, err = poll.Cluster(st, req.Cluster)
 	}
-	cluster, err := find(fleet.KindCluster, req.Cluster)
 	if err != nil {
 		return err
 	}

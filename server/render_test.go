@@ -44,6 +44,10 @@ func TestRender(t *testing.T) {
 	require.Equal(t, "notes", at(made, "resource_sets", 3, "objects", 0, "metadata", "labels", "resourceset.fluxcd.controlplane.io/name"))
 	dns := at(w.get("/clusters/demo-cluster-01").want(200).json(), "cluster_dns").(string)
 	require.Equal(t, made, w.render(strings.ToUpper(dns), "").want(200).json())
+	// An id may have dots, and be the DNS name of another cluster.
+	w.create("/clusters", `{"id":"`+dns+`","cluster_name":"dotted","cluster_dns":"dotted.example.com","environment":"dev"}`)
+	require.NotEqual(t, made, w.render(dns, "").want(200).json())
+	require.Equal(t, made, w.render("demo-cluster-01", "").want(200).json())
 	only := w.post("/render", `{"cluster":"demo-cluster-01","type":"notes"}`).want(200).json()
 	require.Equal(t, []any{at(made, "resource_sets", 3)}, only["resource_sets"])
 
