@@ -108,6 +108,8 @@ func TestRefusedValues(t *testing.T) {
 		`{"upgrade":{"remediation":{"strategy":"uninstall"}}}`: "uninstall is refused: a failed upgrade would uninstall the release",
 		`{"force":true}`: "true is refused: a change of an immutable field would delete the object",
 		`{"commonMetadata":{"annotations":{"kustomize.toolkit.fluxcd.io/force":"enabled"}}}`: "keys of kustomize.toolkit.fluxcd.io are instructions to Flux",
+		`{"commonMetadata":{"labels":{"kustomize.toolkit.fluxcd.io/force":"enabled"}}}`:      "keys of kustomize.toolkit.fluxcd.io are instructions to Flux",
+		`{"commonMetadata":{"labels":{"kustomize.toolkit.fluxcd.io/name":"other"}}}`:         "keys of kustomize.toolkit.fluxcd.io are instructions to Flux",
 	} {
 		kind := Kustomize
 		if strings.Contains(settings, "upgrade") {

@@ -165,7 +165,7 @@ func mapOf(name string, value Type) Type {
 			switch {
 			case isAnnotations && strings.HasPrefix(name, "helm.sh/"):
 				out = append(out, problem(here, "keys of helm.sh are instructions to Helm: it would take every object out of the release, or keep it")...)
-			case isAnnotations && strings.HasPrefix(name, "kustomize.toolkit.fluxcd.io/"):
+			case strings.HasPrefix(name, "kustomize.toolkit.fluxcd.io/"): // kustomize-controller reads them from labels too
 				out = append(out, problem(here, "keys of kustomize.toolkit.fluxcd.io are instructions to Flux: it would delete objects to create them again, or keep or ignore them")...)
 			}
 			text, isText := obj[key].(string)
