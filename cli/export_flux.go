@@ -1,10 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
@@ -50,9 +50,6 @@ func checkFluxFlags(c *cli.Context) ([]string, error) {
 		if err := args.CheckID("CLUSTER", name); err != nil {
 			return nil, err
 		}
-		if strings.ContainsAny(name, `./\`) {
-			return nil, args.Errorf("--flux takes ids of clusters, not %q", name)
-		}
 	}
 	return names, nil
 }
@@ -82,7 +79,7 @@ func (s fluxExporter) exportFlux(c *cli.Context, client conn.Client, names []str
 		has, err := s.exportCluster(c, client, name, sets)
 		switch {
 		case c.Err() != nil:
-			return err
+			return cmp.Or(err, c.Err())
 		case err != nil:
 			failed = append(failed, fmt.Errorf("cluster %s: %w", name, err))
 		case has:

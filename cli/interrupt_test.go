@@ -105,3 +105,33 @@ func (o *output) String() string {
 	defer o.mu.Unlock()
 	return o.shown.String()
 }
+
+// writerFunc is a terminal.
+type writerFunc func(text string)
+
+func (w writerFunc) Write(p []byte) (int, error) {
+	w(string(p))
+	return len(p), nil
+}
+
+// TestExportFluxInterrupted: an export that is interrupted between two clusters does not end as if it had all of them.
+func TestExportFluxInterrupted(t *testing.T) {
+	t.Parallel()
+	variables := map[string]string{"FLUX_API_URL": realServer(t), "FLUX_API_TOKEN": "write-token"}
+	for _, id := range []string{"a", "b"} {
+		if got := run(t, cli.Env{}, variables, "cluster", "create", id, "--environment", "dev", "--dns", id+".example.com"); got.code != 0 {
+			t.Fatal(got.stderr)
+		}
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	env := cli.Env{Stdin: strings.NewReader(""), Stdout: io.Discard, Getenv: func(name string) string { return variables[name] }}
+	env.Stderr = writerFunc(func(text string) {
+		if strings.Contains(text, "Cluster a has no objects") {
+			interrupt()
+		}
+	})
+	if code := cli.Run(ctx, []string{"flux-resourceset-cli", "export", "--flux", "--all", "--out", t.TempDir()}, env); code != 130 {
+		t.Errorf("exit code %d", code)
+	}
+}

@@ -103,6 +103,18 @@ func TestWrite(t *testing.T) {
 	if err := e.Write(dir, "d"); err == nil {
 		t.Error("a ResourceSet wrote outside of its folder")
 	}
+	e.Lists = e.Lists[:1]
+	for _, cluster := range []string{"", ".", "..", "../d", "d/../../d", `d\e`, "/d", ".d"} {
+		if err := e.Write(filepath.Join(dir, "c"), cluster); err == nil || errors.Is(err, ErrExists) {
+			t.Errorf("cluster %q: %v", cluster, err)
+		}
+	}
+	for _, name := range []string{"a: b", "a\n- /etc/passwd", "#a", "{a}"} {
+		e.Lists[0].Name = name
+		if err := e.Write(dir, "d"); err == nil {
+			t.Errorf("ResourceSet %q has a folder", name)
+		}
+	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
 		t.Errorf("the folder has %v, %v", entries, err)
 	}

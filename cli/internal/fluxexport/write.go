@@ -8,14 +8,20 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
+	"regexp"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 )
 
+// segment matches a name that is a folder in its parent on every system, and needs no quotes in YAML.
+var segment = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`)
+
 // Write creates the folder DIR/CLUSTER with a folder for each list and a kustomization.yaml that has all of them. The folder appears
 // complete or not at all; an existing one stays, and the error wraps [ErrExists].
 func (e Export) Write(dir, cluster string) (err error) {
+	if !segment.MatchString(cluster) {
+		return fmt.Errorf("cluster %q cannot have a folder", cluster)
+	}
 	target := filepath.Join(dir, cluster)
 	if _, err := os.Lstat(target); !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s: %w", target, errors.Join(err, ErrExists))
@@ -58,7 +64,7 @@ func (e Export) files() (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for _, list := range e.Lists {
 		name := list.Name + "/objects.yaml"
-		if !filepath.IsLocal(list.Name) || strings.ContainsAny(list.Name, `/\`) || files[name] != nil {
+		if !segment.MatchString(list.Name) || files[name] != nil {
 			return nil, fmt.Errorf("ResourceSet %q cannot have a folder of its own", list.Name)
 		}
 		var text bytes.Buffer
