@@ -33,9 +33,10 @@ func Editable(object json.RawMessage, without []string) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// removeStyle removes the style of JSON, so that values are quoted only where YAML requires it, or would have one of lineEnds.
+// removeStyle removes the style of JSON, so that values are quoted only where YAML requires it, would have one of lineEnds, or
+// would merge the value of a key.
 func removeStyle(n *goyaml.Node) {
-	if !strings.ContainsAny(n.Value, lineEnds) {
+	if !strings.ContainsAny(n.Value, lineEnds) && n.Value != "<<" {
 		n.Style = 0
 	}
 	for _, child := range n.Content {

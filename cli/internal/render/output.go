@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -198,12 +199,15 @@ func Encode(v any) (json.RawMessage, error) {
 // lineEnds are the line ends of YAML 1.1 that YAML 1.2 and tools that split text into lines read as ordinary characters.
 const lineEnds = "\u0085\u2028\u2029"
 
+// mergeKey matches the key <<, which the library does not quote, so that YAML would merge its value into the object.
+var mergeKey = regexp.MustCompile(`(?m)^[- ]*<<:`)
+
 // YAML returns a JSON value as YAML. Where a block of text would end with one of lineEnds, so that the next key or "---" was not
-// at the start of a line, it returns JSON, which is YAML and escapes them.
+// at the start of a line, or where there may be a mergeKey, it returns JSON, which is YAML, escapes them and quotes keys.
 func YAML(value []byte) ([]byte, error) {
 	value = EscapeForYAML(value)
 	text, err := yaml.JSONToYAML(value)
-	if err != nil || !bytes.ContainsAny(text, lineEnds) {
+	if err != nil || !bytes.ContainsAny(text, lineEnds) && !mergeKey.Match(text) {
 		return text, err
 	}
 	var b bytes.Buffer
