@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/internal/resourceset"
 )
 
@@ -45,7 +46,7 @@ func New(sets []Rendered) (Export, error) {
 	for _, set := range sets {
 		list := List{Name: set.Name}
 		for _, raw := range set.Objects {
-			objects, err := resourceset.ParseObjects(string(raw))
+			objects, err := resourceset.ParseObjects(string(render.EscapeForYAML(raw)))
 			if err == nil {
 				objects, err = x.plain(objects)
 			}
@@ -116,7 +117,7 @@ func (x *exporter) inner(obj resourceset.Object) ([]resourceset.Object, error) {
 		if one.Kind == resourceset.ProviderKind && strings.HasPrefix(resourceset.Text(obj, "metadata", "name"), "receipt-") {
 			continue // the service is not asked any more
 		}
-		parsed, err := resourceset.ParseObjects(string(one.JSON))
+		parsed, err := resourceset.ParseObjects(string(render.EscapeForYAML(one.JSON)))
 		if err != nil {
 			return nil, err
 		}

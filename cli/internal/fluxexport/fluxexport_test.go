@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/internal/resourceset"
 )
 
@@ -73,6 +74,30 @@ func TestMissing(t *testing.T) {
 	}
 	if a := got.Lists[0].Objects[1]; resourceset.Text(a, "metadata", "annotations", "kustomize.toolkit.fluxcd.io/ssa") != "Merge" {
 		t.Errorf("fields of other programs would be lost: %v", a)
+	}
+}
+
+// TestCharacters: characters that YAML refuses or folds, and keys that it merges, reach the files as they are.
+func TestCharacters(t *testing.T) {
+	t.Parallel()
+	data := map[string]any{"a": "x\u0085y\x7f\u2028z\ufeff", "<<": "a", "b": map[string]any{"<<": map[string]any{"c": "d"}}}
+	raw, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a"}, "data": data})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, object := range map[string]string{"plain": string(raw), "nested": nested("b", "", string(render.EscapeForYAML(raw)))} {
+		e, err := New([]Rendered{set("one", object)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		files, err := e.files()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := resourceset.ParseObjects(string(files["one/objects.yaml"]))
+		if err != nil || len(got) != 1 || !reflect.DeepEqual(got[0]["data"], data) {
+			t.Errorf("%s: %v, %q", name, err, got)
+		}
 	}
 }
 
