@@ -5,11 +5,13 @@
 package handover
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -41,7 +43,12 @@ type Plan struct {
 	Warnings []string
 	// InGit and Sources name the objects to remove from Git, and the sources that nothing handed over needs any more.
 	InGit, Sources []string
+	// Shared are objects of the service that a Kustomization which is not deleted applies too.
+	Shared []Shared
 }
+
+// Shared is an object that Git may lose only when it has no longer the labels of its Kustomization, which would delete it.
+type Shared struct{ Object, Kustomization fluxdump.Ref }
 
 // Release is a HelmRelease that is handed over.
 type Release struct {
@@ -62,7 +69,7 @@ type Kustomization struct {
 // New plans the hand-over of a cluster. named are the objects that are handed over without a component, as KIND/NAMESPACE/NAME.
 // It refuses a component that would install over a running release, or uninstall it.
 func New(cluster string, dump *fluxdump.Cluster, rendered []json.RawMessage, named []string) (Plan, error) {
-	p := planner{Plan: Plan{Cluster: cluster}, dump: dump, served: map[fluxdump.Ref]resourceset.Object{}, suspended: map[fluxdump.Ref]bool{}, named: map[fluxdump.Ref]bool{}}
+	p := planner{Plan: Plan{Cluster: cluster}, dump: dump, served: map[fluxdump.Ref]fluxdump.Object{}, appliers: map[fluxdump.Ref][]fluxdump.Object{}, suspended: map[fluxdump.Ref]bool{}, named: map[fluxdump.Ref]bool{}}
 	system, ok := dump.Find(fluxdump.Ref{Kind: "Namespace", Name: "kube-system"})
 	if p.SystemUID = system.Text("metadata", "uid"); !ok || p.SystemUID == "" {
 		return Plan{}, args.Errorf("%s has no namespace kube-system with a uid: it must contain the namespaces and the Flux objects of the running cluster, as kubectl get -A -o yaml prints them", dump.Source)
@@ -86,6 +93,7 @@ func New(cluster string, dump *fluxdump.Cluster, rendered []json.RawMessage, nam
 	if err := p.kustomizations(); err != nil {
 		return Plan{}, err
 	}
+	p.dependents()
 	p.namespaces()
 	return p.Plan, p.check()
 }
@@ -93,15 +101,20 @@ func New(cluster string, dump *fluxdump.Cluster, rendered []json.RawMessage, nam
 type planner struct {
 	Plan
 	dump      *fluxdump.Cluster
-	served    map[fluxdump.Ref]resourceset.Object // by the service
-	suspended map[fluxdump.Ref]bool               // the Kustomizations in the plan
+	served    map[fluxdump.Ref]fluxdump.Object   // by the service
+	appliers  map[fluxdump.Ref][]fluxdump.Object // the Kustomizations that have an object in their inventory
+	suspended map[fluxdump.Ref]bool              // the Kustomizations in the plan
 	named     map[fluxdump.Ref]bool
 	keep      []fluxdump.Ref // Kustomizations that are not deleted
 }
 
 // serve adds a rendered object, and those of a ResourceSet in it.
 func (p *planner) serve(raw json.RawMessage) error {
-	objects, err := resourceset.ParseObjects(string(raw))
+	var object resourceset.Object
+	dec := json.NewDecoder(bytes.NewReader(raw)) // YAML would fold some characters
+	dec.UseNumber()
+	err := dec.Decode(&object)
+	objects := []resourceset.Object{object}
 	for _, obj := range objects {
 		if resourceset.Text(obj, "kind") == resourceset.Kind {
 			inner, err := resourceset.ParseObjects(resourceset.Text(obj, "spec", "resourcesTemplate"))
@@ -111,12 +124,17 @@ func (p *planner) serve(raw json.RawMessage) error {
 			objects = append(objects, inner...)
 		}
 	}
-	for _, obj := range objects {
-		group, _, grouped := strings.Cut(resourceset.Text(obj, "apiVersion"), "/")
+	for _, fields := range objects {
+		o := fluxdump.Object{Fields: fields}
+		group, _, grouped := strings.Cut(o.Text("apiVersion"), "/")
 		if !grouped {
 			group = ""
 		}
-		p.served[fluxdump.Ref{Group: group, Kind: resourceset.Text(obj, "kind"), Namespace: resourceset.Text(obj, "metadata", "namespace"), Name: resourceset.Text(obj, "metadata", "name")}] = obj
+		o.Ref = fluxdump.Ref{Group: group, Kind: o.Text("kind"), Namespace: o.Text("metadata", "namespace"), Name: o.Text("metadata", "name")}
+		if owner, owned := o.Owner(); owned {
+			return fmt.Errorf("%s of the fleet has the labels of %s, which would delete it when Git no longer has it: remove its labels %s/name and namespace", o.Ref, owner, kustomizeGroup)
+		}
+		p.served[o.Ref] = o
 	}
 	return err
 }
@@ -141,9 +159,12 @@ func (p *planner) name(arg string) error {
 func (p *planner) releases() error {
 	for _, old := range p.dump.Kind(helmGroup, "HelmRelease") {
 		if _, ours := p.served[old.Ref]; ours {
+			if old.At("metadata", "labels", ownLabel+"name") == nil {
+				return fmt.Errorf("%s is not of the service and has the name of its HelmRelease, so that both would apply it: give the component another id", old.Ref)
+			}
 			continue
 		}
-		r := Release{Object: old, Release: old.ReleaseName(), Storage: old.StorageNamespace(), Target: old.TargetNamespace()}
+		r := release(old)
 		why, err := p.match(&r)
 		switch {
 		case err != nil:
@@ -159,48 +180,82 @@ func (p *planner) releases() error {
 
 // match finds the component that takes a release over, or returns the reason why none does.
 func (p *planner) match(r *Release) (string, error) {
-	labels, _ := r.At("metadata", "labels").(map[string]any)
-	switch {
-	case r.At("spec", "kubeConfig") != nil:
+	if r.At("spec", "kubeConfig") != nil {
 		return "its release is on another cluster", nil
-	case labels[ownLabel+"name"] != nil:
-		return fmt.Sprintf("ResourceSet %v applies it", labels[ownLabel+"name"]), nil
-	case labels[helmGroup+"/name"] != nil:
-		return fmt.Sprintf("it is a part of the release of HelmRelease %v", labels[helmGroup+"/name"]), nil
+	}
+	why := fmt.Sprintf("no component of the cluster has release name %s and storage namespace %s", r.Release, r.Storage)
+	applier := applier(r.Object)
+	if applier != "" {
+		why = applier + " applies it"
 	}
 	for _, ref := range sorted(p.served) {
-		ours := p.served[ref]
-		if ref.Group != helmGroup || ref.Kind != r.Kind {
+		ours := release(p.served[ref])
+		if ref.Group != helmGroup || ref.Kind != r.Kind || ours.Release != r.Release || ours.Storage != r.Storage && ours.Target != r.Target {
 			continue
 		}
-		storage := cmp.Or(resourceset.Text(ours, "spec", "storageNamespace"), ref.Namespace)
-		target := cmp.Or(resourceset.Text(ours, "spec", "targetNamespace"), ref.Namespace)
-		id := cmp.Or(resourceset.Text(ours, "metadata", "annotations", "event.toolkit.fluxcd.io/component"), ref.Name)
-		name := cmp.Or(resourceset.Text(ours, "spec", "releaseName"), ref.Name)
+		id := cmp.Or(ours.Text("metadata", "annotations", "event.toolkit.fluxcd.io/component"), ref.Name)
 		switch {
-		case name != r.Release || storage != r.Storage && target != r.Target:
-		case storage != r.Storage:
-			return "", fmt.Errorf("component %q would install release %s over the running one, because it keeps the history in %s and %s keeps it in %s: first run component set %s --cluster %s --flux storageNamespace=%s", id, name, storage, r.Ref, r.Storage, id, p.Cluster, r.Storage)
-		case target != r.Target:
-			return "", fmt.Errorf("component %q has target_namespace %s, and %s has %s: Flux would uninstall the release %s to move it", id, target, r.Ref, r.Target, name)
-		default:
-			p.compare(*r, ours, id)
-			r.By = ref.Name
-			return "", nil
+		case applier != "":
+			return "", fmt.Errorf("component %q has the release of %s, and the script cannot hand it over: %s, again after each deletion, and both would upgrade the release in turns", id, r.Ref, why)
+		case ours.Storage != r.Storage:
+			return "", fmt.Errorf("component %q would install release %s over the running one, because it keeps the history in %s and %s keeps it in %s: first run component set %s --cluster %s --flux storageNamespace=%s", id, r.Release, ours.Storage, r.Ref, r.Storage, id, p.Cluster, r.Storage)
+		case ours.Target != r.Target:
+			return "", fmt.Errorf("component %q has target_namespace %s, and %s has %s: Flux would uninstall the release %s to move it", id, ours.Target, r.Ref, r.Target, r.Release)
 		}
+		p.compare(*r, ours.Object, id)
+		r.By = ref.Name
+		return "", nil
 	}
-	return fmt.Sprintf("no component of the cluster has release name %s and storage namespace %s", r.Release, r.Storage), nil
+	return why, nil
+}
+
+// applier returns what creates a HelmRelease again that is deleted, other than a Kustomization; empty if nothing does.
+func applier(o fluxdump.Object) string {
+	owners := o.Entries("metadata", "ownerReferences")
+	set, parent := o.Text("metadata", "labels", ownLabel+"name"), o.Text("metadata", "labels", helmGroup+"/name")
+	switch {
+	case set != "":
+		return "ResourceSet " + set
+	case parent != "":
+		return "the release of HelmRelease " + parent
+	case len(owners) > 0:
+		return owners[0].Text("kind") + " " + owners[0].Text("name")
+	case o.At("metadata", "annotations", "argocd.argoproj.io/tracking-id") != nil:
+		return "Argo CD"
+	}
+	return ""
 }
 
 // compare warns of a component whose first upgrade changes the application.
-func (p *planner) compare(r Release, ours resourceset.Object, id string) {
-	spec, _ := ours["spec"].(resourceset.Object)
-	if text(r.At("spec", "values")) != text(spec["values"]) {
-		p.Warnings = append(p.Warnings, fmt.Sprintf("the values of component %q differ from those of %s: the first upgrade changes the release", id, r.Ref))
+func (p *planner) compare(r Release, ours fluxdump.Object, id string) {
+	if text(r.At("spec", "values")) != text(ours.At("spec", "values")) {
+		p.warn("the values of component %q differ from those of %s: the first upgrade changes the release", id, r.Ref)
+	}
+	of := chart(r.Object, p.dump.Find)
+	if now := chart(ours, func(ref fluxdump.Ref) (o fluxdump.Object, ok bool) { o, ok = p.served[ref]; return }); now != of {
+		p.warn("component %q has chart %s, and %s has %s: the first upgrade changes the release", id, now, r.Ref, of)
 	}
 	if r.At("spec", "valuesFrom") != nil {
-		p.Warnings = append(p.Warnings, fmt.Sprintf("%s has valuesFrom: compare it with values_from of component %q", r.Ref, id))
+		p.warn("%s has valuesFrom: compare it with values_from of component %q", r.Ref, id)
 	}
+	if r.Flag("spec", "suspend") {
+		p.warn("%s is suspended in the dump, and component %q upgrades its release all the same", r.Ref, id)
+	}
+}
+
+func (p *planner) warn(format string, values ...any) {
+	p.Warnings = append(p.Warnings, fmt.Sprintf(format, values...))
+}
+
+// chart returns the name and the version of the chart of a HelmRelease.
+func chart(o fluxdump.Object, find func(fluxdump.Ref) (fluxdump.Object, bool)) string {
+	spec := []string{"spec", "chart", "spec"}
+	if name := o.Text("spec", "chartRef", "name"); name != "" {
+		o, _ = find(fluxdump.Ref{Group: sourceGroup, Kind: o.Text("spec", "chartRef", "kind"), Namespace: cmp.Or(o.Text("spec", "chartRef", "namespace"), o.Namespace), Name: name})
+		spec = spec[:1]
+	}
+	at := func(names ...string) string { return o.Text(append(slices.Clip(spec), names...)...) }
+	return path.Base(cmp.Or(at("chart"), at("url"))) + " " + cmp.Or(cmp.Or(at("version"), at("ref", "tag")), cmp.Or(at("ref", "semver"), "latest"))
 }
 
 // text returns values for a comparison. No values are the same as empty ones.
@@ -210,100 +265,6 @@ func text(values any) string {
 		return s
 	}
 	return "{}"
-}
-
-// kustomizations collects the Kustomizations that apply what is handed over, from the root down.
-func (p *planner) kustomizations() error {
-	for _, r := range p.Releases {
-		if err := p.parents(r.Object); err != nil {
-			return err
-		}
-	}
-	for _, ref := range sorted(p.named) {
-		if k, _ := p.dump.Find(ref); k.Kind == "Kustomization" {
-			if err := p.suspend(k); err != nil {
-				return err
-			}
-		}
-	}
-	for i := range slices.Backward(p.Kustomizations) { // children first
-		k := &p.Kustomizations[i]
-		k.Keeps = p.keeps(k.Object)
-		k.Delete = k.Keeps == "" || p.named[k.Ref]
-		if !k.Delete {
-			p.keep = append(p.keep, k.Ref)
-		}
-	}
-	for _, r := range p.Releases {
-		p.inGit(r.Object)
-	}
-	for _, k := range p.Kustomizations {
-		if k.Delete {
-			p.inGit(k.Object)
-		}
-		for _, ref := range k.Inventory() {
-			switch _, served := p.served[ref]; {
-			case k.Delete && ref.Group == sourceGroup:
-				p.Sources = append(p.Sources, ref.String())
-			case !k.Delete && served:
-				p.InGit = append(p.InGit, fmt.Sprintf("%s, which %s applies", ref, k.Ref))
-			}
-		}
-	}
-	return nil
-}
-
-// parents adds the Kustomizations above an object. One that is not in the dump would stay active and create the object again.
-func (p *planner) parents(o fluxdump.Object) error {
-	ref, applied := o.Owner()
-	if !applied {
-		return nil
-	}
-	parent, ok := p.dump.Find(ref)
-	if !ok {
-		return args.Errorf("%s has no %s, which applies %s: it must contain all Kustomizations of the cluster", p.dump.Source, ref, o.Ref)
-	}
-	return p.suspend(parent)
-}
-
-// suspend adds a Kustomization below its parents.
-func (p *planner) suspend(k fluxdump.Object) error {
-	if p.suspended[k.Ref] {
-		return nil
-	}
-	p.suspended[k.Ref] = true
-	err := p.parents(k)
-	p.Kustomizations = append(p.Kustomizations, Kustomization{Object: k})
-	return err
-}
-
-// inGit notes an object that is still in the path of a Kustomization that stays.
-func (p *planner) inGit(o fluxdump.Object) {
-	if parent, ok := o.Owner(); ok && parent != o.Ref && slices.Contains(p.keep, parent) {
-		p.InGit = append(p.InGit, fmt.Sprintf("%s, which %s applies", o.Ref, parent))
-	}
-}
-
-// keeps returns the first object of a Kustomization that is not handed over; empty if there is none.
-func (p *planner) keeps(k fluxdump.Object) string {
-	for _, owner := range []string{"fluxcd.controlplane.io/name", ownLabel + "name"} {
-		if name := k.Text("metadata", "labels", owner); name != "" {
-			return "Flux Operator's " + name + ", which would create it again"
-		}
-	}
-	objects := k.Inventory()
-	if objects == nil {
-		return "its objects, which are not in the dump"
-	}
-	for _, ref := range objects {
-		_, served := p.served[ref]
-		over := slices.ContainsFunc(p.Releases, func(r Release) bool { return r.Ref == ref }) ||
-			slices.ContainsFunc(p.Kustomizations, func(child Kustomization) bool { return child.Ref == ref && child.Delete })
-		if !served && !over && ref.Group != sourceGroup {
-			return ref.String()
-		}
-	}
-	return ""
 }
 
 // namespaces collects the namespaces of the releases, and warns of labels and annotations that Flux Operator removes.
@@ -318,17 +279,21 @@ func (p *planner) namespaces() {
 		if !served {
 			continue
 		}
-		metadata, _ := ours["metadata"].(resourceset.Object)
 		for _, field := range []string{"labels", "annotations"} {
-			has, _ := metadata[field].(resourceset.Object)
+			has, _ := ours.At("metadata", field).(map[string]any)
 			before, _ := old.At("metadata", field).(map[string]any)
 			for _, key := range slices.Sorted(maps.Keys(before)) {
 				if _, stays := has[key]; !stays && key != "kubernetes.io/metadata.name" && key != kustomizeGroup+"/name" && key != kustomizeGroup+"/namespace" && key != "kubectl.kubernetes.io/last-applied-configuration" {
-					p.Warnings = append(p.Warnings, fmt.Sprintf("the namespace %s of the fleet has no %s %s: Flux may remove it", old.Name, strings.TrimSuffix(field, "s"), key))
+					p.warn("the namespace %s of the fleet has no %s %s: Flux may remove it", old.Name, strings.TrimSuffix(field, "s"), key)
 				}
 			}
 		}
 	}
+}
+
+// release returns the release of a HelmRelease.
+func release(o fluxdump.Object) Release {
+	return Release{Object: o, Release: o.ReleaseName(), Storage: o.StorageNamespace(), Target: o.TargetNamespace()}
 }
 
 func sorted[V any](refs map[fluxdump.Ref]V) []fluxdump.Ref {

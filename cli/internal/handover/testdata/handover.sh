@@ -24,8 +24,11 @@ flux-system apps v1 delete
 '
 # what has to be removed from Git before its Kustomization is resumed
 in_git='
-Namespace web, which Kustomization flux-system/flux-system applies
 Kustomization flux-system/apps, which Kustomization flux-system/flux-system applies
+'
+# objects of the service that a suspended Kustomization applies too: type, namespace or -, name; namespace and name of the Kustomization
+shared='
+Namespace - web flux-system flux-system
 '
 # sources to delete by hand, if nothing else uses them
 sources='
@@ -43,8 +46,11 @@ web
 #   HANDOVER_STATE    the file with the state before step 1 (handover-CLUSTER.before in this folder)
 #   HANDOVER_PAUSE    seconds of step 2: longer than a reconciliation takes (30)
 #   HANDOVER_TIMEOUT  seconds that steps 4 and 6 wait (900)
-#   ACCEPT_CHANGES    yes: step 5 goes on although objects or pods have changed
+#   ACCEPT_CHANGES    yes: steps 5 and 8 go on although objects or pods have changed
 set -eu
+# bash would go on after a failed command in $(…).
+# shellcheck disable=SC3040
+if [ -n "${BASH_VERSION:-}" ]; then set -o posix; fi
 state=${HANDOVER_STATE:-handover-$cluster.before}
 timeout=${HANDOVER_TIMEOUT:-900}
 helm=helmreleases.helm.toolkit.fluxcd.io
@@ -56,11 +62,20 @@ stop() {
 	printf 'STOP: %s\n' "$*" >&2
 	exit 1
 }
+# All requests go to the context of the start, also if another one is selected meanwhile.
+context=$(kubectl config current-context 2>/dev/null || :)
+if [ -n "$context" ]; then
+	kubectl() { command kubectl --context "$context" "$@"; }
+fi
+check_cluster() {
+	[ "$(kubectl get namespace kube-system -o jsonpath='{.metadata.uid}')" = "$system_uid" ] || stop "kubectl does not use the cluster of the dump: its namespace kube-system has another uid"
+}
 step() {
 	if [ "$until" -lt "$1" ]; then
 		say "Stopped after step $until."
 		exit 0
 	fi
+	check_cluster
 	say "== Step $1: $2"
 }
 
@@ -104,7 +119,7 @@ snapshot() {
 # changes prints the lines of the state before that are not true any more.
 changes() {
 	now=$(snapshot)
-	grep -v '^release ' "$state" | while read -r line; do
+	grep -v -e '^release ' -e '^cluster ' "$state" | while read -r line; do
 		printf '%s\n' "$now" | grep -qxF -- "$line" || say "  $line"
 	done
 }
@@ -112,7 +127,7 @@ changes() {
 # check_releases compares each release with its version before: the service must have upgraded it, not installed it.
 check_releases() {
 	rows "$releases" | while read -r _ _ _ release storage _ by; do
-		before=$(sed -n "s|^release $storage/$release ||p" "$state")
+		before=$(sed -n "s|^release $storage/$release ||p" "$state" | tail -n 1)
 		now=$(release_version "$storage" "$release")
 		[ "${now#* }" = deployed ] || stop "release $release in $storage is '$now', not deployed"
 		[ "$by" != none ] || continue
@@ -124,12 +139,27 @@ check_releases() {
 }
 
 verify() {
-	[ -s "$state" ] || stop "there is no $state"
+	check_state
 	check_releases
 	changed=$(changes)
-	[ -z "$changed" ] || stop "not as before:
+	if [ -z "$changed" ]; then
+		say "Verified: each release goes on with the next version; the objects, pods, namespaces and labels are as before."
+	elif [ "${ACCEPT_CHANGES:-}" = yes ]; then
+		say "Each release goes on with the next version. Accepted changes; before, there were:
 $changed"
-	say "Verified: each release goes on with the next version; the objects, pods, namespaces and labels are as before."
+	else
+		stop "not as before; if this is as expected, run the script again with ACCEPT_CHANGES=yes. Before, there were:
+$changed"
+	fi
+}
+
+# check_state stops at a file of another cluster, or of a script for other releases.
+check_state() {
+	[ -s "$state" ] || stop "there is no $state"
+	grep -qx "cluster $system_uid" "$state" || stop "$state is of another cluster: set HANDOVER_STATE to another file"
+	rows "$releases" | while read -r _ _ _ release storage _; do
+		grep -q "^release $storage/$release " "$state" || stop "$state is of a script without release $storage/$release: print the script for the same objects as then"
+	done
 }
 
 # remove TYPE VERSION NAMESPACE NAME deletes an object only while it is suspended: the request has the version of the object that was read.
@@ -154,8 +184,8 @@ case $until in
 [1-8] | verify) ;;
 *) stop "usage: sh handover.sh [1-8|verify]" ;;
 esac
-[ "$(kubectl get namespace kube-system -o jsonpath='{.metadata.uid}')" = "$system_uid" ] || stop "kubectl does not use the cluster of the dump: its namespace kube-system has another uid"
 if [ "$until" = verify ]; then
+	check_cluster
 	verify
 	exit 0
 fi
@@ -169,10 +199,12 @@ if [ ! -s "$state" ]; then
 		[ -z "$ours" ] || stop "HelmRelease $flux/$by exists already, and $state does not: the service manages release $release"
 		say "release $storage/$release ${found% *}"
 	done >"$state.new"
+	say "cluster $system_uid" >>"$state.new"
 	snapshot >>"$state.new"
 	mv "$state.new" "$state"
 	say "The state before is in $state."
 fi
+check_state
 # With the field manager flux: kustomize-controller and Flux Operator take back what other managers of kubectl set.
 set_suspended() {
 	found=$(suspended "$@")
@@ -212,7 +244,8 @@ rows "$releases" | while read -r _ _ _ release storage _; do
 done
 
 step 4 "the service takes over"
-found=$(kubectl -n "$flux" get resourcesets.fluxcd.controlplane.io platform-components --ignore-not-found -o jsonpath='{.metadata.name}:{.metadata.annotations.fluxcd\.controlplane\.io/reconcile}')
+found=$(kubectl -n "$flux" get resourcesets.fluxcd.controlplane.io platform-components --ignore-not-found -o jsonpath='{.metadata.name}:{.metadata.annotations.fluxcd\.controlplane\.io/reconcile}') ||
+	stop "kubectl cannot read ResourceSets: Flux Operator must be installed before the cluster is connected"
 if [ -z "$found" ]; then
 	say "Connect the cluster now, then run the script again:
   flux-resourceset-cli cluster protect $cluster     # nothing can be removed from it while the hand-over is half done
@@ -248,12 +281,7 @@ rows "$releases" | while read -r _ _ _ release storage target by; do
 done
 
 step 5 "check that the service has upgraded the releases in place"
-check_releases
-changed=$(changes)
-if [ -n "$changed" ] && [ "${ACCEPT_CHANGES:-}" != yes ]; then
-	stop "not as before; if this is as expected, run the script again with ACCEPT_CHANGES=yes:
-$changed"
-fi
+verify
 
 step 6 "delete the old HelmReleases, then the old Kustomizations, which are suspended"
 all_suspended
@@ -267,6 +295,16 @@ if [ -n "$(rows "$in_git")" ]; then
 	say "Remove from Git, before you resume these Kustomizations:"
 	rows "$in_git"
 fi
+# Flux Operator removes the labels of a Kustomization, without which it does not delete the object.
+rows "$shared" | while read -r type ns name parent_ns parent; do
+	object=$(say "$type $ns/$name" | sed 's| -/| |')
+	found=$(kubectl -n "${ns#-}" get "$type" "$name" --ignore-not-found -o jsonpath='{.metadata.labels.kustomize\.toolkit\.fluxcd\.io/namespace}/{.metadata.labels.kustomize\.toolkit\.fluxcd\.io/name}')
+	if [ "$found" = "$parent_ns/$parent" ]; then
+		say "KEEP IN GIT: $object. Kustomization $parent_ns/$parent would delete it, because it still has its labels."
+	else
+		say "Remove from Git, before you resume Kustomization $parent_ns/$parent: $object"
+	fi
+done
 rows "$kustomizations" | while read -r ns name _ action; do
 	[ "$action" = delete ] || say "When Git no longer has what was handed over:
   kubectl -n $ns patch $kustomize $name --type=merge --field-manager=flux -p '{\"spec\":{\"suspend\":false}}'"
