@@ -187,7 +187,7 @@ func (tx *Tx) restore(kind Kind, id string, body json.RawMessage) (*Document, er
 	return was, nil
 }
 
-// pauseRollouts pauses the running rollouts after a restore: none of them advances by itself.
+// pauseRollouts pauses the rollouts that would advance after a restore: none of them does so by itself.
 func (tx *Tx) pauseRollouts() (paused []*Document, err error) {
 	var all []*Document
 	tx.each(KindRollout, func(d *Document) { all = append(all, d) })
@@ -224,9 +224,9 @@ func (tx *Tx) restoreBeforeRollout(d *Document) (*Document, error) {
 	return doc, err
 }
 
-// paused returns a rollout as paused if it is running, or else the same document.
+// paused returns a rollout as paused if it is running or starts by itself, or else the same document.
 func (ks *kindSet) paused(d *Document) (*Document, error) {
-	if d.rollout().State != rolloutRunning {
+	if d.rollout().State != rolloutRunning && !d.rollout().advances() {
 		return d, nil
 	}
 	r := *d.rollout()
@@ -234,7 +234,7 @@ func (ks *kindSet) paused(d *Document) (*Document, error) {
 	return ks.newRecord(KindRollout, d.ID, &r)
 }
 
-// PauseAutomation returns the changes that pause the running rollouts and suspend the version policies among the documents of a store.
+// PauseAutomation returns the changes that pause the rollouts that are running or start by themselves, and suspend the version policies among the documents of a store.
 // They are made when its content replaces what clusters were served, such as a backup: nothing advances by itself from there.
 func PauseAutomation(records []Record) ([]Change, error) {
 	ks := compiledIn

@@ -63,9 +63,6 @@ func NextStep(d *Document, counts []StageCounts, now time.Time) RolloutStep {
 	return r.waitForStart(r.Started, now)
 }
 
-// startsItself reports whether the runner starts the first stage too.
-func (r *rollout) startsItself() bool { return r.Advance == advanceAutomatic && r.StartAt != nil }
-
 // waitsForApproval reports whether the next stage lacks an approval, or has one that has ended.
 func (r *rollout) waitsForApproval(counts []StageCounts) bool {
 	return r.awaitsApproval(r.Started) || r.Started < len(r.Stages) && r.Stages[r.Started].approvalEnded(counts[r.Started].Effect)
@@ -230,8 +227,7 @@ func (s *State) waitForFreezes(work work, id string, step RolloutStep, now time.
 
 // Advances reports whether a rollout advances automatically now.
 func Advances(d *Document) bool {
-	r := d.rollout()
-	return r.State == rolloutRunning && r.Advance == advanceAutomatic || r.State == rolloutProposed && r.startsItself()
+	return d.rollout().advances()
 }
 
 // EndPin unpins a cluster whose until has passed. The removals are not confirmed, so the guard also refuses those from a protected

@@ -219,3 +219,11 @@ func (s *rolloutStage) approvalEnded(effect string) bool {
 func (a *stageApproval) ended() string {
 	return fmt.Sprintf("the approval of %s has ended: the clusters of the stage, or the inputs that its start changes on them, differ from those approved", a.By)
 }
+
+// startsItself reports whether the runner starts the first stage too.
+func (r *rollout) startsItself() bool { return r.Advance == advanceAutomatic && r.StartAt != nil }
+
+// advances reports whether the rollout advances automatically now.
+func (r *rollout) advances() bool {
+	return r.State == rolloutRunning && r.Advance == advanceAutomatic || r.State == rolloutProposed && r.startsItself()
+}
