@@ -96,7 +96,7 @@ func checkCluster(c *checker, d *Document) {
 			c.problem("/labels/"+key, "selectors read the cluster's field %s by this name, never the label: choose another key", key)
 		}
 	}
-	c.variables(cl.Variables)
+	c.variables(cl.Variables, func(f *freeze) bool { return f.matches(cl) })
 	if p := cl.Pinned; p != nil {
 		c.required("/pinned/reason", p.Reason)
 		c.text("/pinned/reason", p.Reason, 1024)

@@ -132,9 +132,9 @@ func (c *checker) targetPath(at, path string) {
 	}
 }
 
-// variables checks the variables of a cluster or a layer.
-func (c *checker) variables(vars api.Variables) {
-	zones := c.next.zoneVariables()
+// variables checks the variables of a cluster or a layer. concerns reports whether a freeze concerns it.
+func (c *checker) variables(vars api.Variables, concerns func(*freeze) bool) {
+	zones := c.next.zoneVariables(vars, concerns)
 	for _, name := range sortedKeys(vars) {
 		if c.full() {
 			return

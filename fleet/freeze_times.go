@@ -1,9 +1,10 @@
 package fleet
 
 import (
+	"cmp"
 	"errors"
-	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
@@ -41,20 +42,44 @@ func (f *freeze) matches(c *api.Cluster) bool {
 // isRecurring reports whether the freeze is open at some times of the week.
 func (f *freeze) isRecurring() bool { return len(f.Allow)+len(f.Block) > 0 }
 
-// zones returns the time zones that the windows of the freeze have on a cluster, by variable. They are the values before the
+// zones returns the time zones that the windows of the freeze have on a cluster, as one text. They are the values before the
 // change: it must not open a window for itself.
-func (f *freeze) zones(e *Effective) map[string]string {
-	var out map[string]string
-	for _, w := range slices.Concat(f.Allow, f.Block) {
-		value, set := e.cluster.Variables[w.TzVariable]
-		if name, _ := variables.Text(value); set && name != "" {
-			if out == nil {
-				out = map[string]string{}
-			}
-			out[w.TzVariable] = name
+func (f *freeze) zones(e *Effective) string {
+	switch len(f.zoneVariables) {
+	case 0:
+		return ""
+	case 1:
+		name, _ := variables.Text(e.cluster.Variables[f.zoneVariables[0]])
+		return name
+	}
+	names := make([]string, len(f.zoneVariables))
+	for i, variable := range f.zoneVariables {
+		if value, set := e.cluster.Variables[variable]; set {
+			names[i], _ = variables.Text(value)
+		}
+	}
+	return strings.Join(names, "\x00")
+}
+
+// zonesByVariable returns the result of zones by the names of the variables.
+func (f *freeze) zonesByVariable(zones string) map[string]string {
+	out := map[string]string{}
+	for i, name := range strings.Split(zones, "\x00") {
+		if i < len(f.zoneVariables) {
+			out[f.zoneVariables[i]] = name
 		}
 	}
 	return out
+}
+
+// readZoneVariables sets the variables that windows take for time zones.
+func (f *freeze) readZoneVariables() {
+	f.zoneVariables = nil
+	for _, w := range slices.Concat(f.Allow, f.Block) {
+		if w.TzVariable != "" && !slices.Contains(f.zoneVariables, w.TzVariable) {
+			f.zoneVariables = append(f.zoneVariables, w.TzVariable)
+		}
+	}
 }
 
 // nextOpen returns when the freeze permits changes next, at if it does so then. Not ok: not in time, or at no time of the week.
@@ -77,14 +102,20 @@ func (f *freeze) nextInWeek(zones map[string]string, at time.Time) (time.Time, b
 	for t := at; t.Sub(at) <= openWithin; {
 		next := t
 		if len(f.Allow) > 0 {
-			opens, _, ok := nextWindow(f.Allow, zones, t)
+			opens, ok := nextWindow(f.Allow, zones, t)
 			if !ok {
 				return at, false
 			}
 			next = opens
 		}
-		if opens, closes, ok := nextWindow(f.Block, zones, next); ok && !opens.After(next) {
-			next = closes
+		for i := range f.Block {
+			opens, closes, ok := windowNext(&f.Block[i], zones, next)
+			switch {
+			case !ok && !knownZone(&f.Block[i], zones): // it may be now
+				return at, false
+			case ok && !opens.After(next):
+				next = closes
+			}
 		}
 		if next.Equal(t) {
 			return t, true
@@ -94,10 +125,21 @@ func (f *freeze) nextInWeek(zones map[string]string, at time.Time) (time.Time, b
 	return at, false
 }
 
+// knownZone reports whether the time zone of a window exists. A variable that comes from another layer than before may have any value.
+func knownZone(w *api.Window, zones map[string]string) bool {
+	_, err := zone(cmp.Or(zones[w.TzVariable], w.Tz))
+	return err == nil
+}
+
 // openings are the answers of the windows of freezes at one time. Clusters in one time zone share them.
 type openings struct {
 	at    time.Time
-	known map[string]opening
+	known map[openingKey]opening
+}
+
+type openingKey struct {
+	freeze *Document
+	zones  string
 }
 
 type opening struct {
@@ -105,7 +147,7 @@ type opening struct {
 	ok   bool
 }
 
-func newOpenings(at time.Time) *openings { return &openings{at, map[string]opening{}} }
+func newOpenings(at time.Time) *openings { return &openings{at, map[openingKey]opening{}} }
 
 // of returns when a freeze permits changes of a cluster next.
 func (o *openings) of(d *Document, e *Effective) opening {
@@ -113,11 +155,10 @@ func (o *openings) of(d *Document, e *Effective) opening {
 	if !f.isRecurring() {
 		return opening{}
 	}
-	zones := f.zones(e)
-	key := fmt.Sprintf("%s %q", d.ID, zones)
+	key := openingKey{d, f.zones(e)}
 	known, ok := o.known[key]
 	if !ok {
-		known.next, known.ok = f.nextOpen(zones, o.at)
+		known.next, known.ok = f.nextOpen(f.zonesByVariable(key.zones), o.at)
 		o.known[key] = known
 	}
 	return known
@@ -144,43 +185,59 @@ func (o *openings) latest(d *Document, clusters []*Effective) (at time.Time) {
 	return at
 }
 
-// zoneVariables returns the variables that windows of freezes take for time zones, with a freeze.
-func (s *State) zoneVariables() map[string]string {
+// zoneVariables returns which of some variables windows of freezes take for time zones, with such a freeze. concerns reports whether
+// a freeze has a cluster with these variables: those of other clusters may have any value.
+func (s *State) zoneVariables(vars api.Variables, concerns func(*freeze) bool) map[string]string {
 	var out map[string]string
+	if len(vars) == 0 {
+		return nil
+	}
 	for _, d := range s.docs[KindFreeze] {
-		for _, w := range slices.Concat(d.freeze().Allow, d.freeze().Block) {
-			if w.TzVariable == "" {
+		for i, f := 0, d.freeze(); i < len(f.zoneVariables); i++ {
+			name := f.zoneVariables[i]
+			if _, set := vars[name]; !set || out[name] != "" && out[name] < d.ID || !concerns(f) {
 				continue
 			}
 			if out == nil {
 				out = map[string]string{}
 			}
-			out[w.TzVariable] = d.ID
+			out[name] = d.ID
 		}
 	}
 	return out
 }
 
-// checkStoredZones checks the variables of all clusters and layers that windows of a freeze take for time zones.
-func checkStoredZones(c *checker, field string, windows []api.Window) {
+// shareClusters reports whether a cluster is in a freeze and matches a layer.
+func (s *State) shareClusters(f *freeze, l *layer) bool {
+	return slices.ContainsFunc(s.All(KindCluster), func(d *Document) bool { return f.matches(d.Cluster()) && l.matches(d.Cluster()) })
+}
+
+// checkStoredZones checks the variables of the clusters of a freeze, and of their layers, that its windows take for time zones.
+func checkStoredZones(c *checker, field string, f *freeze, windows []api.Window) {
+	checked := map[string]bool{"": true}
 	for i, w := range windows {
-		if w.TzVariable == "" {
+		if checked[w.TzVariable] {
 			continue
 		}
+		checked[w.TzVariable] = true
 		var wrong []string
-		check := func(d *Document, vars api.Variables) {
-			if value, set := vars[w.TzVariable]; set && zoneValue(value) != nil {
+		isWrong := func(vars api.Variables) bool {
+			value, set := vars[w.TzVariable]
+			return set && zoneValue(value) != nil
+		}
+		for _, d := range c.next.All(KindCluster) {
+			if isWrong(d.Cluster().Variables) && f.matches(d.Cluster()) {
 				wrong = append(wrong, string(d.Kind)+"/"+d.ID)
 			}
 		}
-		for _, d := range c.next.All(KindCluster) {
-			check(d, d.Cluster().Variables)
-		}
 		for _, d := range c.next.All(KindLayer) {
-			check(d, d.layer().Variables)
+			if isWrong(d.layer().Variables) && c.next.shareClusters(f, d.layer()) {
+				wrong = append(wrong, string(d.Kind)+"/"+d.ID)
+			}
 		}
 		if len(wrong) > 0 {
 			c.problem(jsontext.Pointer(field, i, "tz_variable"), "the variable %q is no time zone of the IANA database in %s", w.TzVariable, firstIDs(wrong, 3))
+			return
 		}
 	}
 }

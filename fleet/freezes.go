@@ -74,8 +74,9 @@ func (s *State) FreezeView(d *Document, at time.Time) *api.Freeze {
 	return view
 }
 
-// parse computes the selector. It fails for an invalid selector: otherwise the freeze would have no clusters.
+// parse computes the selector and the variables of windows. It fails for an invalid selector: otherwise the freeze would have no clusters.
 func (f *freeze) parse() (err error) {
+	f.readZoneVariables()
 	if f.Selector == "" {
 		return nil
 	}
@@ -107,8 +108,8 @@ func checkFreeze(c *checker, f *freeze) {
 	checkWindows(c, "allow", f.Allow, true)
 	checkWindows(c, "block", f.Block, true)
 	if len(c.problems) == 0 {
-		checkStoredZones(c, "allow", f.Allow)
-		checkStoredZones(c, "block", f.Block)
+		checkStoredZones(c, "allow", f, f.Allow)
+		checkStoredZones(c, "block", f, f.Block)
 		checkOpens(c, f)
 	}
 	switch {

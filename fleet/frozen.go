@@ -17,6 +17,10 @@ type freezeCheck struct {
 	r      Result
 	active []*Document
 	open   *openings
+	// back: the change only takes changes back, which freezes with windows permit. A revert that changes no answer may not, since it
+	// would only take a cluster out of the freeze or move its windows.
+	back, reverts bool
+
 	ids    map[string]map[string]*Effective // by the id of the freeze
 	pinned map[string]bool
 }
@@ -29,8 +33,11 @@ type refusals struct {
 
 // newFreezeCheck returns the check of a change.
 func (r Result) newFreezeCheck() *freezeCheck {
-	check := &freezeCheck{r, r.base.ActiveFreezes(r.Commit.At), newOpenings(later(r.Commit.At, r.base.newest)), map[string]map[string]*Effective{}, map[string]bool{}}
-	if r.takesBack() {
+	check := &freezeCheck{
+		r: r, active: r.base.ActiveFreezes(r.Commit.At), open: newOpenings(later(r.Commit.At, r.base.newest)), ids: map[string]map[string]*Effective{}, pinned: map[string]bool{},
+	}
+	check.back, check.reverts = r.takesBack()
+	if check.back && !check.reverts {
 		check.active = slices.DeleteFunc(check.active, func(d *Document) bool { return d.freeze().isRecurring() })
 	}
 	return check
@@ -70,7 +77,10 @@ func (f *freezeCheck) add(a affected, differs bool) {
 	}
 	cluster := f.clusterOf(a)
 	for _, d := range f.active {
-		if cluster != nil && f.open.holds(d, cluster) && (differs || f.leaves(d, a)) {
+		if cluster == nil || !f.open.holds(d, cluster) {
+			continue
+		}
+		if differs && (!f.back || !d.freeze().isRecurring()) || !differs && f.leaves(d, a) {
 			if f.ids[d.ID] == nil {
 				f.ids[d.ID] = map[string]*Effective{}
 			}
@@ -92,7 +102,7 @@ func (f *freezeCheck) createdAgain(a affected) bool {
 // leaves reports whether a change of the cluster's labels takes it out of the freeze, or one of its variables moves the windows of the
 // freeze, so that the next change would be possible.
 func (f *freezeCheck) leaves(d *Document, a affected) bool {
-	return a.after != nil && (!d.freeze().matches(a.after.cluster) || a.before != nil && !maps.Equal(d.freeze().zones(a.before), d.freeze().zones(a.after)))
+	return a.after != nil && (!d.freeze().matches(a.after.cluster) || a.before != nil && d.freeze().zones(a.before) != d.freeze().zones(a.after))
 }
 
 // result returns what was added, and the pinned clusters that the started stage of a rollout would reach.
@@ -144,12 +154,15 @@ func (r Result) refusals() (refusals, error) {
 	return check.result(reached), err
 }
 
-// takesBack reports whether the change only takes changes back: it reverts, or takes a rollout from clusters.
-func (r Result) takesBack() bool {
+// takesBack reports whether the change only takes changes back: it reverts, or takes a rollout from clusters. reverts: it reverts.
+func (r Result) takesBack() (back, reverts bool) {
 	operations, more, _ := r.Commit.Requested()
-	return len(operations) > 0 && more == 0 && !slices.ContainsFunc(operations, func(op api.RevisionOperation) bool {
-		return op.Op != "revert" && (op.Kind != string(KindRollout) || op.Op != RolloutBack && op.Op != RolloutAbort)
-	})
+	back = len(operations) > 0 && more == 0
+	for _, op := range operations {
+		reverts = reverts || op.Op == "revert"
+		back = back && (op.Op == "revert" || op.Kind == string(KindRollout) && (op.Op == RolloutBack || op.Op == RolloutAbort))
+	}
+	return back, reverts
 }
 
 // advancesRollout reports whether the change starts a stage of a rollout.

@@ -156,7 +156,7 @@ func checkLayer(c *checker, l *layer) {
 		c.problem("/priority", "must be 0 to %d", maxPriority)
 	}
 	checkLayerSelector(c, l)
-	c.variables(l.Variables)
+	c.variables(l.Variables, func(f *freeze) bool { return c.next.shareClusters(f, l) })
 	for _, typeID := range sortedKeys(l.Resources) {
 		if c.next.kinds.descriptor(ResourceKind(typeID)) == nil {
 			c.problem(jsontext.Pointer("resources", typeID), "there is no resource type %q", typeID)

@@ -588,7 +588,8 @@ type freeze struct {
 	Allow []api.Window `json:"allow,omitempty"`
 	Block []api.Window `json:"block,omitempty"`
 
-	selector Selector
+	selector      Selector
+	zoneVariables []string // that windows take for time zones
 }
 
 // pin is what a pinned cluster is served: its merged settings, and the definitions that these refer to.

@@ -3,7 +3,9 @@ package fleet
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
+	"sync"
 	"time"
 	_ "time/tzdata" // a window must not depend on the machine
 
@@ -33,7 +35,7 @@ func checkWindows(c *checker, field string, windows []api.Window, ofFreeze bool)
 			c.oneOf(at+jsontext.Pointer("days", j), day, weekdays...)
 		}
 		for _, field := range []struct{ name, text string }{{"/from", w.From}, {"/to", w.To}} {
-			if _, err := time.Parse(timeOfDay, field.text); err != nil || len(field.text) != len(timeOfDay) {
+			if _, ok := minuteOfDay(field.text); !ok {
 				c.problem(at+field.name, "%q is not a time such as 08:00", field.text)
 			}
 		}
@@ -49,12 +51,22 @@ func checkWindows(c *checker, field string, windows []api.Window, ofFreeze bool)
 	}
 }
 
+// zoneName matches names of time zones. A name with an empty element or a dot would be a second one of the same zone.
+var zoneName = regexp.MustCompile(`^[A-Z][A-Za-z0-9_+-]*(/[A-Z][A-Za-z0-9_+-]*){0,2}$`)
+
+// knownZones are the time zones that were read: time.LoadLocation reads a file each time.
+var knownZones sync.Map // of *time.Location, by name
+
 // zone returns the time zone of a name of the IANA database; UTC for no name.
 func zone(name string) (*time.Location, error) {
+	if known, ok := knownZones.Load(name); ok {
+		return known.(*time.Location), nil
+	}
 	at, err := time.LoadLocation(name)
-	if err != nil || name == "Local" {
+	if err != nil || name == "Local" || name != "" && !zoneName.MatchString(name) {
 		return nil, fmt.Errorf("%q is not a time zone of the IANA database, such as Europe/Berlin", name)
 	}
+	knownZones.Store(name, at) // there are about 600
 	return at, nil
 }
 
@@ -64,53 +76,75 @@ func nextOpening(windows []api.Window, now time.Time) (at time.Time, ok bool) {
 	if len(windows) == 0 {
 		return now, true
 	}
-	opens, _, ok := nextWindow(windows, nil, now)
-	return opens, ok
+	return nextWindow(windows, nil, now)
 }
 
-// nextWindow returns when the first of the windows opens, now if it is open, and when it closes. zones has the time zones of
-// windows with a variable.
-func nextWindow(windows []api.Window, zones map[string]string, now time.Time) (opens, closes time.Time, ok bool) {
+// nextWindow returns when the first of the windows opens, now if it is open. zones has the time zones of windows with a variable.
+func nextWindow(windows []api.Window, zones map[string]string, now time.Time) (opens time.Time, ok bool) {
 	for i := range windows {
-		o, c, found := windowNext(&windows[i], zones, now)
-		if found && (!ok || o.Before(opens) || o.Equal(opens) && c.After(closes)) {
-			opens, closes, ok = o, c, true
+		if next, _, found := windowNext(&windows[i], zones, now); found && (!ok || next.Before(opens)) {
+			opens, ok = next, true
 		}
 	}
-	return opens, closes, ok
+	return opens, ok
 }
 
 // windowNext returns when a window opens next, now if it is open, and when it closes.
 func windowNext(w *api.Window, zones map[string]string, now time.Time) (opens, closes time.Time, ok bool) {
 	in, err := zone(cmp.Or(zones[w.TzVariable], w.Tz))
-	from, badFrom := time.Parse(timeOfDay, w.From)
-	to, badTo := time.Parse(timeOfDay, w.To)
-	if cmp.Or(err, badFrom, badTo) != nil {
+	from, okFrom := minuteOfDay(w.From)
+	to, okTo := minuteOfDay(w.To)
+	if err != nil || !okFrom || !okTo {
 		return opens, closes, false
 	}
 	local := now.In(in)
+	clock := clockOf(local)
 	for day := -1; day <= 8; day++ { // the window of yesterday may still be open
-		date := time.Date(local.Year(), local.Month(), local.Day()+day, 12, 0, 0, 0, in)
-		opens, closes := clockTime(date, from).UTC(), clockTime(date, to).UTC()
-		if !to.After(from) {
-			closes = clockTime(date.AddDate(0, 0, 1), to).UTC()
+		if len(w.Days) > 0 && !slices.Contains(w.Days, weekdays[(int(local.Weekday())+day+7)%7]) {
+			continue
 		}
-		if now.Before(closes) && opens.Before(closes) && (len(w.Days) == 0 || slices.Contains(w.Days, weekdays[date.Weekday()])) {
+		opens, closes := clock(day, from), clock(day, to)
+		if to <= from {
+			closes = clock(day+1, to)
+		}
+		if now.Before(closes) && opens.Before(closes) {
 			return later(opens, now), closes, true
 		}
 	}
 	return opens, closes, false
 }
 
+// clockOf returns a function that returns when the clock shows a minute of the day, some days after that of a time.
+func clockOf(local time.Time) func(day, minute int) time.Time {
+	year, month, today := local.Date()
+	begin, end := local.ZoneBounds()
+	if (begin.IsZero() || local.Sub(begin) > openWithin) && (end.IsZero() || end.Sub(local) > 2*openWithin) { // it does not change
+		_, offset := local.Zone()
+		midnight := time.Date(year, month, today, 0, 0, 0, 0, time.UTC).Add(-time.Duration(offset) * time.Second)
+		return func(day, minute int) time.Time {
+			return midnight.Add(time.Duration(day)*24*time.Hour + time.Duration(minute)*time.Minute)
+		}
+	}
+	return func(day, minute int) time.Time {
+		return clockTime(time.Date(year, month, today+day, 12, 0, 0, 0, local.Location()), minute).UTC()
+	}
+}
+
+// minuteOfDay returns the minute of a time such as 08:00.
+func minuteOfDay(text string) (int, bool) {
+	at, err := time.Parse(timeOfDay, text)
+	return at.Hour()*60 + at.Minute(), err == nil && len(text) == len(timeOfDay)
+}
+
 // clockTime returns when the clock shows a time on a date. If the clock skips it, that is the end of the gap; if the clock
 // shows it twice, the first time.
-func clockTime(date, clock time.Time) time.Time {
-	at := time.Date(date.Year(), date.Month(), date.Day(), clock.Hour(), clock.Minute(), 0, 0, date.Location())
+func clockTime(date time.Time, minute int) time.Time {
+	at := time.Date(date.Year(), date.Month(), date.Day(), 0, minute, 0, 0, date.Location())
 	begin, end := at.ZoneBounds()
 	wall := func(t time.Time) time.Time {
 		return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), 0, 0, time.UTC)
 	}
-	shown, meant := wall(at), time.Date(date.Year(), date.Month(), date.Day(), clock.Hour(), clock.Minute(), 0, 0, time.UTC)
+	shown, meant := wall(at), time.Date(date.Year(), date.Month(), date.Day(), 0, minute, 0, 0, time.UTC)
 	switch {
 	case shown.After(meant): // after the gap
 		return begin

@@ -38,9 +38,9 @@ func TestClockTime(t *testing.T) {
 		require.NoError(t, err)
 		date, err := time.ParseInLocation(time.DateOnly+" 15", tc.date+" 12", in)
 		require.NoError(t, err)
-		clock, err := time.Parse(timeOfDay, tc.clock)
-		require.NoError(t, err)
-		require.Equal(t, tc.want, clockTime(date, clock).UTC().Format(time.RFC3339), tc)
+		minute, ok := minuteOfDay(tc.clock)
+		require.True(t, ok)
+		require.Equal(t, tc.want, clockTime(date, minute).UTC().Format(time.RFC3339), tc)
 	}
 }
 
@@ -96,6 +96,12 @@ func TestWindowsOfAYear(t *testing.T) {
 				opens, closes, ok := windowNext(&w, nil, now)
 				require.True(t, ok, "%v %s", w, now)
 				require.True(t, closes.After(opens), "%v %s", w, now)
+				from, _ := minuteOfDay(w.From)
+				for day := -1; day <= 9; day++ {
+					local := now.In(in)
+					date := time.Date(local.Year(), local.Month(), local.Day()+day, 12, 0, 0, 0, in)
+					require.Equal(t, clockTime(date, from).UTC(), clockOf(local)(day, from), "%s %d", local, day)
+				}
 				isOpen := opens.Equal(now)
 				if !clockChanges(in, now) {
 					require.Equal(t, opensByHand(w, in, now), isOpen, "%v %s", w, now.In(in))

@@ -37,7 +37,7 @@ func (r Result) checkStageWindows(rollout *rollout) error {
 				continue
 			}
 			zones := d.freeze().zones(a.before)
-			key := fmt.Sprintf("%s %q", d.ID, zones)
+			key := d.ID + " " + zones
 			if _, known := stages[at][key]; known {
 				continue
 			}
@@ -51,17 +51,26 @@ func (r Result) checkStageWindows(rollout *rollout) error {
 			if stages[at] == nil {
 				stages[at] = map[string]stageWindows{}
 			}
-			stages[at][key] = stageWindows{d.freeze(), zones, a.id}
+			stages[at][key] = stageWindows{d.freeze(), d.freeze().zonesByVariable(zones), a.id}
 		}
 	}
 	c := &checker{next: r.base, limit: maxProblems}
 	for i, windows := range stages {
+		if err := r.work.stopped(); err != nil {
+			return err
+		}
 		all := make([]stageWindows, 0, len(windows))
 		for _, key := range sortedKeys(windows) {
 			all = append(all, windows[key])
 		}
-		if !rollout.opensIn(all, r.Commit.At) {
-			c.problem(jsontext.Pointer("stages", i), "stage %q could never start: %s", rollout.Stages[i].Name, rollout.disjoint(all, r.Commit.At))
+		begin := r.Commit.At
+		for _, at := range []*time.Time{rollout.StartAt, rollout.Stages[i].StartAt} {
+			if at != nil {
+				begin = later(begin, *at)
+			}
+		}
+		if !rollout.opensIn(all, begin) {
+			c.problem(jsontext.Pointer("stages", i), "stage %q could never start: %s", rollout.Stages[i].Name, rollout.disjoint(all, begin))
 		}
 	}
 	if len(c.problems) > 0 {
@@ -90,13 +99,16 @@ func (r *rollout) opensIn(all []stageWindows, at time.Time) bool {
 	return false
 }
 
+// maxCompared limits the pairs of clusters of a message: there may be 100 freezes in 400 time zones.
+const maxCompared = 20
+
 // disjoint describes why the windows of a stage are never open at one time, by two clusters if two are enough.
 func (r *rollout) disjoint(all []stageWindows, at time.Time) string {
 	for i, a := range all {
 		if !r.opensIn(all[i:i+1], at) {
 			return fmt.Sprintf("the windows of the rollout and those of freeze %q on cluster %q are never open at one time", a.freeze.ID, a.cluster)
 		}
-		for _, b := range all[:i] {
+		for _, b := range all[:min(i, maxCompared)] { // the first ones with each
 			if !r.opensIn([]stageWindows{a, b}, at) {
 				return fmt.Sprintf("the windows of clusters %q (freeze %q) and %q (freeze %q) are never open at one time; give each time zone a stage of its own", b.cluster, b.freeze.ID, a.cluster, a.freeze.ID)
 			}
