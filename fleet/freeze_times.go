@@ -236,7 +236,7 @@ func checkStoredZones(c *checker, field string, f *freeze, windows []api.Window)
 			}
 		}
 		if len(wrong) > 0 {
-			c.problem(jsontext.Pointer(field, i, "tz_variable"), "the variable %q is no time zone of the IANA database in %s", w.TzVariable, firstIDs(wrong, 3))
+			c.problem(jsontext.Pointer(field, i, "tz_variable"), "its value is not a time zone of the IANA database in %s: correct the variable %q there first", firstIDs(wrong, 3), w.TzVariable)
 			return
 		}
 	}
@@ -252,7 +252,7 @@ func zoneValue(value api.Variable) error {
 	return err
 }
 
-// checkOpens warns if windows permit changes of no cluster.
+// checkOpens refuses windows that permit changes at no time of the week.
 func checkOpens(c *checker, f *freeze) {
 	if f.isRecurring() {
 		if _, ok := f.nextOpen(nil, c.next.At()); !ok {
