@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -83,7 +82,7 @@ func (f *freeze) readZoneVariables() {
 }
 
 // nextOpen returns when the freeze permits changes next, at if it does so then. Not ok: not in time, or at no time of the week.
-func (f *freeze) nextOpen(zones map[string]string, at time.Time) (time.Time, bool) {
+func (f *freeze) nextOpen(zones timeZones, at time.Time) (time.Time, bool) {
 	if !f.isRecurring() {
 		return at, false
 	}
@@ -98,7 +97,7 @@ func (f *freeze) nextOpen(zones map[string]string, at time.Time) (time.Time, boo
 }
 
 // nextInWeek is nextOpen by the windows alone.
-func (f *freeze) nextInWeek(zones map[string]string, at time.Time) (time.Time, bool) {
+func (f *freeze) nextInWeek(zones timeZones, at time.Time) (time.Time, bool) {
 	for t := at; t.Sub(at) <= openWithin; {
 		next := t
 		if len(f.Allow) > 0 {
@@ -109,9 +108,9 @@ func (f *freeze) nextInWeek(zones map[string]string, at time.Time) (time.Time, b
 			next = opens
 		}
 		for i := range f.Block {
-			opens, closes, ok := windowNext(&f.Block[i], zones, next)
+			opens, closes, ok := windowNext(&f.Block[i], zones, next, daysAhead)
 			switch {
-			case !ok && !knownZone(&f.Block[i], zones): // it may be now
+			case zones.of(&f.Block[i]) == nil: // it may be now
 				return at, false
 			case ok && !opens.After(next):
 				next = closes
@@ -125,16 +124,22 @@ func (f *freeze) nextInWeek(zones map[string]string, at time.Time) (time.Time, b
 	return at, false
 }
 
-// knownZone reports whether the time zone of a window exists. A variable that comes from another layer than before may have any value.
-func knownZone(w *api.Window, zones map[string]string) bool {
-	_, err := zone(cmp.Or(zones[w.TzVariable], w.Tz))
-	return err == nil
+// permits reports whether the freeze permits changes at a time.
+func (f *freeze) permits(zones timeZones, at time.Time) bool {
+	switch {
+	case f.phase(at) != freezeActive:
+		return true
+	case !f.isRecurring(), slices.ContainsFunc(f.Block, func(w api.Window) bool { return zones.of(&w) == nil }):
+		return false
+	}
+	return (len(f.Allow) == 0 || isOpen(f.Allow, zones, at)) && !isOpen(f.Block, zones, at)
 }
 
 // openings are the answers of the windows of freezes at one time. Clusters in one time zone share them.
 type openings struct {
-	at    time.Time
-	known map[openingKey]opening
+	at      time.Time
+	permits map[openingKey]bool
+	read    map[string]*time.Location
 }
 
 type openingKey struct {
@@ -142,45 +147,39 @@ type openingKey struct {
 	zones  string
 }
 
-type opening struct {
-	next time.Time
-	ok   bool
-}
-
-func newOpenings(at time.Time) *openings { return &openings{at, map[openingKey]opening{}} }
-
-// of returns when a freeze permits changes of a cluster next.
-func (o *openings) of(d *Document, e *Effective) opening {
-	f := d.freeze()
-	if !f.isRecurring() {
-		return opening{}
-	}
-	key := openingKey{d, f.zones(e)}
-	known, ok := o.known[key]
-	if !ok {
-		known.next, known.ok = f.nextOpen(f.zonesByVariable(key.zones), o.at)
-		o.known[key] = known
-	}
-	return known
+func newOpenings(at time.Time) *openings {
+	return &openings{at, map[openingKey]bool{}, map[string]*time.Location{}}
 }
 
 // holds reports whether a freeze forbids changes of a cluster now.
 func (o *openings) holds(d *Document, e *Effective) bool {
-	if !d.freeze().matches(e.cluster) {
+	f := d.freeze()
+	if !f.matches(e.cluster) {
 		return false
 	}
-	open := o.of(d, e)
-	return !open.ok || open.next.After(o.at)
+	key := openingKey{d, f.zones(e)}
+	permits, known := o.permits[key]
+	if !known {
+		permits = f.permits(timeZones{f.zonesByVariable(key.zones), o.read}, o.at)
+		o.permits[key] = permits
+	}
+	return !permits
 }
 
 // latest returns when the last of some clusters is open; zero: unknown.
 func (o *openings) latest(d *Document, clusters []*Effective) (at time.Time) {
+	f, seen := d.freeze(), map[string]bool{}
 	for _, e := range clusters {
-		open := o.of(d, e)
-		if !open.ok {
+		zones := f.zones(e)
+		if seen[zones] {
+			continue
+		}
+		seen[zones] = true
+		next, ok := f.nextOpen(timeZones{f.zonesByVariable(zones), o.read}, o.at)
+		if !ok {
 			return time.Time{}
 		}
-		at = later(at, open.next)
+		at = later(at, next)
 	}
 	return at
 }
@@ -255,7 +254,7 @@ func zoneValue(value api.Variable) error {
 // checkOpens refuses windows that permit changes at no time of the week.
 func checkOpens(c *checker, f *freeze) {
 	if f.isRecurring() {
-		if _, ok := f.nextOpen(nil, c.next.At()); !ok {
+		if _, ok := f.nextOpen(timeZones{}, c.next.At()); !ok {
 			c.problem("/allow", "the freeze permits changes at no time of the week: block covers allow")
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"sync"
 	"time"
 	_ "time/tzdata" // a window must not depend on the machine
 
@@ -54,20 +53,32 @@ func checkWindows(c *checker, field string, windows []api.Window, ofFreeze bool)
 // zoneName matches names of time zones. A name with an empty element or a dot would be a second one of the same zone.
 var zoneName = regexp.MustCompile(`^[A-Z][A-Za-z0-9_+-]*(/[A-Z][A-Za-z0-9_+-]*){0,2}$`)
 
-// knownZones are the time zones that were read: time.LoadLocation reads a file each time.
-var knownZones sync.Map // of *time.Location, by name
-
 // zone returns the time zone of a name of the IANA database; UTC for no name.
 func zone(name string) (*time.Location, error) {
-	if known, ok := knownZones.Load(name); ok {
-		return known.(*time.Location), nil
-	}
 	at, err := time.LoadLocation(name)
 	if err != nil || name == "Local" || name != "" && !zoneName.MatchString(name) {
 		return nil, fmt.Errorf("%q is not a time zone of the IANA database, such as Europe/Berlin", name)
 	}
-	knownZones.Store(name, at) // there are about 600
 	return at, nil
+}
+
+// timeZones are the time zones of windows on a cluster.
+type timeZones struct {
+	variables map[string]string         // of windows with a variable, by the variable
+	read      map[string]*time.Location // by name, nil for an unknown one: time.LoadLocation reads a file each time
+}
+
+// of returns the time zone of a window; nil: it does not exist. A variable that comes from another layer than before may have any value.
+func (z timeZones) of(w *api.Window) *time.Location {
+	name := cmp.Or(z.variables[w.TzVariable], w.Tz)
+	at, known := z.read[name]
+	if !known {
+		at, _ = zone(name) //nolint:errcheck // nil says so
+		if z.read != nil {
+			z.read[name] = at
+		}
+	}
+	return at
 }
 
 // nextOpening returns when the next window opens, now if one is open or there are none. Not ok: none opens in time, as in a
@@ -76,30 +87,41 @@ func nextOpening(windows []api.Window, now time.Time) (at time.Time, ok bool) {
 	if len(windows) == 0 {
 		return now, true
 	}
-	return nextWindow(windows, nil, now)
+	return nextWindow(windows, timeZones{}, now)
 }
 
-// nextWindow returns when the first of the windows opens, now if it is open. zones has the time zones of windows with a variable.
-func nextWindow(windows []api.Window, zones map[string]string, now time.Time) (opens time.Time, ok bool) {
+// nextWindow returns when the first of the windows opens, now if it is open.
+func nextWindow(windows []api.Window, zones timeZones, now time.Time) (opens time.Time, ok bool) {
 	for i := range windows {
-		if next, _, found := windowNext(&windows[i], zones, now); found && (!ok || next.Before(opens)) {
+		if next, _, found := windowNext(&windows[i], zones, now, daysAhead); found && (!ok || next.Before(opens)) {
 			opens, ok = next, true
 		}
 	}
 	return opens, ok
 }
 
-// windowNext returns when a window opens next, now if it is open, and when it closes.
-func windowNext(w *api.Window, zones map[string]string, now time.Time) (opens, closes time.Time, ok bool) {
-	in, err := zone(cmp.Or(zones[w.TzVariable], w.Tz))
+// isOpen reports whether one of the windows is open.
+func isOpen(windows []api.Window, zones timeZones, now time.Time) bool {
+	return slices.ContainsFunc(windows, func(w api.Window) bool {
+		opens, _, ok := windowNext(&w, zones, now, 0)
+		return ok && !opens.After(now)
+	})
+}
+
+// daysAhead is the number of days within which a window opens.
+const daysAhead = 8
+
+// windowNext returns when a window opens next, now if it is open, and when it closes. Only windows that begin until some days ahead count.
+func windowNext(w *api.Window, zones timeZones, now time.Time, days int) (opens, closes time.Time, ok bool) {
+	in := zones.of(w)
 	from, okFrom := minuteOfDay(w.From)
 	to, okTo := minuteOfDay(w.To)
-	if err != nil || !okFrom || !okTo {
+	if in == nil || !okFrom || !okTo {
 		return opens, closes, false
 	}
 	local := now.In(in)
 	clock := clockOf(local)
-	for day := -1; day <= 8; day++ { // the window of yesterday may still be open
+	for day := -1; day <= days; day++ { // the window of yesterday may still be open
 		if len(w.Days) > 0 && !slices.Contains(w.Days, weekdays[(int(local.Weekday())+day+7)%7]) {
 			continue
 		}

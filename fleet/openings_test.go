@@ -93,7 +93,7 @@ func TestWindowsOfAYear(t *testing.T) {
 			w.Tz = name
 			openings, opened := map[time.Time]bool{}, 0
 			for now, end := at(t, "2026-01-01T00:07:00Z"), at(t, "2027-01-01T00:00:00Z"); now.Before(end); now = now.Add(time.Hour) {
-				opens, closes, ok := windowNext(&w, nil, now)
+				opens, closes, ok := windowNext(&w, timeZones{}, now, daysAhead)
 				require.True(t, ok, "%v %s", w, now)
 				require.True(t, closes.After(opens), "%v %s", w, now)
 				from, _ := minuteOfDay(w.From)
@@ -114,9 +114,9 @@ func TestWindowsOfAYear(t *testing.T) {
 					continue
 				}
 				openings[opens] = true
-				again, _, _ := windowNext(&w, nil, opens)
+				again, _, _ := windowNext(&w, timeZones{}, opens, daysAhead)
 				require.Equal(t, opens, again, "%v %s", w, now)
-				before, _, _ := windowNext(&w, nil, opens.Add(-time.Minute))
+				before, _, _ := windowNext(&w, timeZones{}, opens.Add(-time.Minute), daysAhead)
 				require.Equal(t, opens, before, "%v %s", w, now)
 			}
 			days := 365
@@ -171,11 +171,12 @@ func TestFreezeWindows(t *testing.T) {
 			}
 			return (len(f.Allow) == 0 || in(f.Allow)) && !in(f.Block)
 		}
-		next, ok := f.nextOpen(zones, now)
+		next, ok := f.nextOpen(timeZones{variables: zones}, now)
 		if !f.isRecurring() {
 			require.False(t, ok)
 			return
 		}
+		require.Equal(t, openAt(now), f.permits(timeZones{variables: zones}, now))
 		want, found := now, false
 		for ; want.Sub(now) <= openWithin && !found; want = want.Add(time.Minute) {
 			if found = openAt(want); found {

@@ -11,7 +11,7 @@ import (
 // stageWindows is a freeze with windows that selects clusters of a stage, with their time zones.
 type stageWindows struct {
 	freeze  *freeze
-	zones   map[string]string
+	zones   timeZones
 	cluster string // the first of them
 }
 
@@ -26,6 +26,7 @@ func (r Result) checkStageWindows(rollout *rollout) error {
 	if err != nil {
 		return err
 	}
+	read := map[string]*time.Location{}
 	effects, stages := r.effects(), make([]map[string]stageWindows, len(rollout.Stages))
 	for _, a := range clusters {
 		if a.before == nil || a.before.Deleted() {
@@ -51,7 +52,7 @@ func (r Result) checkStageWindows(rollout *rollout) error {
 			if stages[at] == nil {
 				stages[at] = map[string]stageWindows{}
 			}
-			stages[at][key] = stageWindows{d.freeze(), d.freeze().zonesByVariable(zones), a.id}
+			stages[at][key] = stageWindows{d.freeze(), timeZones{d.freeze().zonesByVariable(zones), read}, a.id}
 		}
 	}
 	c := &checker{next: r.base, limit: maxProblems}

@@ -40,7 +40,7 @@ func TestZonesOfOtherClusters(t *testing.T) {
 // TestUnknownZoneOpensNothing: a window of a zone that is unknown neither permits a change nor stops forbidding one.
 func TestUnknownZoneOpensNothing(t *testing.T) {
 	t.Parallel()
-	now, unknown := at(t, "2026-01-02T11:00:00Z"), map[string]string{"tz": "Europe/Bern"}
+	now, unknown := at(t, "2026-01-02T11:00:00Z"), timeZones{variables: map[string]string{"tz": "Europe/Bern"}}
 	w := api.Window{From: "00:00", To: "00:00", TzVariable: "tz"}
 	_, ok := (&freeze{Allow: []api.Window{w}}).nextOpen(unknown, now)
 	require.False(t, ok)

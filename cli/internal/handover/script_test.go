@@ -73,7 +73,7 @@ type fakeCluster struct {
 func newFakeCluster(t *testing.T, shell string) *fakeCluster {
 	t.Helper()
 	if _, err := exec.LookPath(shell); err != nil {
-		t.Skip(err)
+		t.Fatalf("%v: scripts/need %s installs it", err, shell)
 	}
 	f := &fakeCluster{T: t, dir: t.TempDir(), shell: shell}
 	p, err := plan(t, nil, component, own, namespace)
