@@ -35,6 +35,24 @@ func TestFreezesOnPages(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, env.get("/ui/freezes/create-all?environment=nowhere").status, "it must not become the form for all clusters")
 }
 
+// TestWindowsOnPages: maintenance windows are on the pages of their clusters. They are no event, so the overview and the header of all
+// pages leave them out.
+func TestWindowsOnPages(t *testing.T) {
+	t.Parallel()
+	env := setup(t, 8)
+	require.Equal(t, http.StatusSeeOther, env.signIn(readToken).status)
+	env.call(http.MethodPost, "/freezes", `{"id":"hours","selector":"id=cluster-0002","reason":"office hours","allow":[{"days":["tue","wed","thu"],"from":"10:00","to":"16:00","tz_variable":"timezone"}],"block":[{"from":"12:00","to":"13:00"}]}`)
+	env.call(http.MethodPost, "/freezes", `{"id":"nights","all":true,"reason":"quiet nights","block":[{"days":["fri"],"from":"12:00","to":"00:00"}]}`)
+	overview := env.get("/ui/").body
+	require.NotContains(t, overview, "office hours")
+	require.NotContains(t, overview, "Stopped")
+	require.NotContains(t, overview, "quiet nights")
+	page := env.get("/ui/clusters/cluster-0002").body
+	require.Regexp(t, `Changed only <code>tue-thu 10:00-16:00 \$\{vars.timezone\}</code>, and not <code>12:00-13:00 UTC</code> by <a [^>]*>hours</a>`, page)
+	require.Regexp(t, `Frozen <code>fri 12:00-00:00 UTC</code> by <a [^>]*>nights</a>`, page)
+	require.NotContains(t, env.get("/ui/clusters/cluster-0003").body, "Changed only")
+}
+
 // TestFreezeForms: the forms create and end the freeze of all clusters, with a reason, and refuse what changed since the form.
 func TestFreezeForms(t *testing.T) {
 	t.Parallel()
