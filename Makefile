@@ -159,8 +159,8 @@ clients: ## generate clients with five public generators and run one story with 
 .PHONY: e2e
 e2e: ## run the end-to-end suite: a real Flux Operator on a real Kubernetes API server; on SQLite, then Postgres
 	@scripts/e2e-tools >/dev/null
-	cd test/e2e && go test -count=1 -timeout 20m -parallel 6 -v -skip '^TestSoak' ./... | grep -v '^=== '
-	cd test/e2e && E2E_STORE=postgres go test -count=1 -timeout 20m -parallel 6 -v -run '$(E2E_POSTGRES)' . | grep -v '^=== '
+	cd test/e2e && go test -count=1 -timeout 40m -parallel 6 -v -skip '^TestSoak' ./... | grep -v '^=== '
+	cd test/e2e && E2E_STORE=postgres go test -count=1 -timeout 40m -parallel 6 -v -run '$(E2E_POSTGRES)' . | grep -v '^=== '
 
 .PHONY: e2e-node
 e2e-node: ## install both charts on a real node: kubelet and containerd on this machine, in namespaces of their own (Linux, root)

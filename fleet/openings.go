@@ -73,7 +73,7 @@ func (z timeZones) of(w *api.Window) *time.Location {
 	name := cmp.Or(z.variables[w.TzVariable], w.Tz)
 	at, known := z.read[name]
 	if !known {
-		at, _ = zone(name) //nolint:errcheck // nil says so
+		at, _ = zone(name) // nil says that it does not exist
 		if z.read != nil {
 			z.read[name] = at
 		}
