@@ -89,7 +89,8 @@ type stripHour struct {
 	Counts []int // by state
 }
 
-// makeStrip returns the strip of the last day; nil for counts that visitors with limited access may not read, and before there are counts.
+// makeStrip returns the strip of the last day; nil for counts that visitors with limited access may not read, before there are counts,
+// and for a fleet in which no cluster failed, was silent or received a change.
 // The strip of a part of the fleet has marks without counts, too.
 func (req *pageRequest) makeStrip(src stripSource) (*strip, error) {
 	history, err := req.fleet.GetStatusHistoryWithResponse(req.r.Context(), &src.of)
@@ -105,7 +106,9 @@ func (req *pageRequest) makeStrip(src stripSource) (*strip, error) {
 	if counts := history.JSON200.Counts; len(counts) == 0 && (len(out.Marks) == 0 || len(src.states()) == len(stripStates)) {
 		return nil, nil
 	}
-	out.setCounts(history.JSON200.Counts, src.states())
+	if out.setCounts(history.JSON200.Counts, src.states()); out.Max == 0 && len(src.states()) == len(stripStates) {
+		return nil, nil // an empty graph of the fleet would only move what is below it
+	}
 	for _, f := range src.freezes {
 		out.addFreeze(f)
 	}

@@ -20,7 +20,7 @@ type overviewView struct {
 	SharedTokens     int
 	SharedTokensLink string
 	FirstRun         *firstRun // until the first cluster has polled
-	Tiles            []tile
+	Tiles            []tile    // of states that need attention and have clusters
 	Bar              stateBar
 	Strip            *strip       // nil: none
 	Rollouts         []rolloutRow // that need attention
@@ -66,7 +66,7 @@ func showOverview(req *pageRequest) error {
 		view.FirstRun = req.firstRun(fleet.Total > 0)
 	}
 	for _, s := range states {
-		if !s.NeedsAttention {
+		if !s.NeedsAttention || fleet.Counts[s.State] == 0 {
 			continue
 		}
 		view.Tiles = append(view.Tiles, tile{s.State, s.Label, s.Meaning, clustersLink(s.State), fleet.Counts[s.State]})

@@ -110,7 +110,7 @@ func TestRolloutPages(t *testing.T) {
 	require.NotContains(t, proposed, "<script>alert")
 	overview := env.get("/ui/").body
 	require.Contains(t, overview, page, "an open rollout is on the overview")
-	require.Less(t, strings.Index(overview, page), strings.Index(overview, "Needs attention"), "and does not need attention")
+	require.Less(t, strings.Index(overview, `<section class="rollouts">`), strings.Index(overview, page), "below what needs attention")
 	require.NotContains(t, overview, "rollout needs attention")
 
 	env.act("grafana-8.2", "start")
