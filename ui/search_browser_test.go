@@ -19,13 +19,13 @@ import (
 // awaited makes an evaluation wait for a promise.
 func awaited(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }
 
-// violations returns what axe-core finds on the page.
+// violations returns what axe-core finds on the page, by its rules of WCAG 2.2 too, which are off by default.
 func violations(t *testing.T, b *testbrowser.Browser) (found []string) {
 	t.Helper()
 	axe, err := os.ReadFile("testdata/axe-4.14.1.min.js")
 	require.NoError(t, err)
 	b.Run(chromedp.Evaluate(string(axe), nil),
-		chromedp.Evaluate(`axe.run().then(r => (window.axed = r, r.violations.map(v => v.id + ": " + v.nodes.map(n => n.html).join(" "))))`, &found, awaited))
+		chromedp.Evaluate(`axe.run({rules: {"target-size": {enabled: true}}}).then(r => r.violations.map(v => v.id + ": " + v.nodes.map(n => n.html).join(" ")))`, &found, awaited))
 	return found
 }
 
