@@ -57,13 +57,15 @@ func rolloutActions(r api.Rollout) (out []rolloutAction) {
 	advances := open && !paused
 	next := min(r.Started, last)
 	approvable := open && r.Started <= last && r.Stages[next].Approval && r.Stages[next].ApprovedBy == ""
+	failed := open && r.Started > 0 && slices.ContainsFunc(r.Stages[:r.Started], func(s api.RolloutStageStatus) bool { return s.Progress != nil && s.Progress.Failed > 0 })
+	add(failed, "back", "Roll back", r.Started-1) // the first thing to do: it is the primary button
 	add(approvable, "approve", "Approve", next)
 	add(advances && r.Started <= last && !approvable, "start", "Start", next)
 	add(advances && r.Started > last, "complete", "Complete", -1)
 	add(paused, "resume", "Resume", -1)
 	add(advances, "pause", "Pause", -1)
 	add(advances && r.Started < last && !approvable, "skip", "Skip", next)
-	add(open && r.Started > 0, "back", "Roll back", max(r.Started-1, 0))
+	add(open && r.Started > 0 && !failed, "back", "Roll back", max(r.Started-1, 0))
 	add(open, "abort", "Abort", -1)
 	return out
 }

@@ -127,6 +127,7 @@ type rolloutView struct {
 	Groups      []documentGroup
 	Hidden      bool
 	Actions     []rolloutAction
+	Gate        string     // of most stages; empty: they have none
 	Next        *nextStage // nil: none, or not computed for a refresh
 	Strip       *strip     // nil: none
 	Changes     []changeRow
@@ -139,7 +140,8 @@ type stageRow struct {
 	Served, Clusters       int
 	Affected               int
 	Bar                    stateBar
-	Gate                   string
+	Gate                   string // if it differs from that of the rollout
+	Approval               string // empty: none is needed
 	StartedAt              *time.Time
 	Waits                  bool // the rollout waits in it, or to start it
 }
@@ -175,13 +177,22 @@ func showRollout(req *pageRequest) error {
 			}
 		}
 	}
+	if r.Advance == "automatic" {
+		view.Gate = commonGate(r.Stages)
+	}
 	for i, s := range r.Stages {
 		row := stageRow{Name: s.Name, State: s.State, Selection: summarize.StageSelection(s), Served: servedClusters(r, i), Clusters: s.Clusters, StartedAt: s.StartedAt}
 		counts := api.StatusCounts{}
 		addProgress(counts, s.Progress)
 		row.Bar = makeStateBar(counts, nil)
-		if r.Advance == "automatic" {
-			row.Gate = gateText(s.Gate)
+		if gate := gateText(s.Gate); r.Advance == "automatic" && gate != view.Gate {
+			row.Gate = gate
+		}
+		switch {
+		case s.ApprovedBy != "":
+			row.Approval = "approved by " + s.ApprovedBy
+		case s.Approval && i >= r.Started && view.Row.Open():
+			row.Approval = "needs approval"
 		}
 		row.Waits = r.Waiting != nil && r.Waiting.Stage == s.Name
 		if s.Progress != nil {
@@ -239,6 +250,18 @@ func gateText(g *api.RolloutGate) string {
 		failures = *g.MaxFailures
 	}
 	return fmt.Sprintf("%s confirmed, at most %d failed, after %s; deadline %s", g.Confirmed, failures, g.Soak, g.Deadline)
+}
+
+// commonGate describes the gate that most stages have.
+func commonGate(stages []api.RolloutStageStatus) (common string) {
+	counts := map[string]int{}
+	for _, s := range stages {
+		text := gateText(s.Gate)
+		if counts[text]++; counts[text] > counts[common] {
+			common = text
+		}
+	}
+	return common
 }
 
 // planNextStage returns the plan of the start of a stage, or the reason why it is refused.

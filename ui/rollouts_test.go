@@ -118,6 +118,9 @@ func TestRolloutPages(t *testing.T) {
 	for _, want := range []string{"Failing clusters", "UpgradeFailed", clusterID(19), "And 6 more clusters", "confirmations of stage canary", "2026-01-02 03:34:05 UTC", "Next stage: half", "/back?stage=canary", "/skip?stage=half"} {
 		require.Contains(t, started, want)
 	}
+	const takeBack = `class="button primary" href="/ui/rollouts/grafana-8.2/back?stage=canary"`
+	require.Contains(t, started, takeBack, "clusters failed")
+	require.NotContains(t, proposed, takeBack)
 	require.Contains(t, env.get("/ui/rollouts").body, "confirmations of stage canary")
 	overview = env.get("/ui/").body
 	require.Greater(t, strings.Index(overview, page), strings.Index(overview, "Needs attention"), "clusters failed")
@@ -128,6 +131,7 @@ func TestRolloutPages(t *testing.T) {
 	paused := env.get(page).body
 	require.Contains(t, paused, "is paused: resume it first")
 	require.Contains(t, paused, page+"/resume")
+	require.Contains(t, paused, takeBack, "rather than resume it")
 	require.NotContains(t, paused, page+"/start\"")
 	env.act("grafana-8.2", "abort")
 	aborted := env.get(page).body
@@ -141,6 +145,18 @@ func TestRolloutPages(t *testing.T) {
 	env.createRollout("again")
 	require.NotContains(t, env.get("/ui/rollouts/again").body, "/pause")
 	require.Contains(t, env.get("/ui/rollouts/again/start?stage=canary").body, "frs rollout start again --stage canary")
+}
+
+// TestRolloutGate: the gate of the stages is shown once, and a stage with another gate shows its own.
+func TestRolloutGate(t *testing.T) {
+	t.Parallel()
+	env := setup(t, 8)
+	require.Equal(t, http.StatusSeeOther, env.signIn(readToken).status)
+	env.call(http.MethodPost, "/rollouts", `{"id":"gated","advance":"automatic","operations":[{"op":"patch","kind":"platform_component","id":"grafana","patch":{"component_version":"8.2.0"}}],`+
+		`"gate":{"soak":"30m"},"stages":[{"name":"one","cluster_ids":["cluster-0002"]},{"name":"two","cluster_ids":["cluster-0003"],"gate":{"soak":"24h"}},{"name":"rest","all":true}]}`)
+	page := env.get("/ui/rollouts/gated").body
+	require.Equal(t, 1, strings.Count(page, "after 30m; deadline"))
+	require.Equal(t, 1, strings.Count(page, "after 24h; deadline"))
 }
 
 // TestRolloutActions: each action runs with the plan that was shown, and a form for a stage never changes another one.
@@ -208,6 +224,7 @@ func TestRolloutApproval(t *testing.T) {
 		address := page + "/" + action + "?stage=all"
 		if action == "approve" {
 			require.Contains(t, body, "needs an approval")
+			require.Contains(t, body, `<span class="faint">needs approval</span>`)
 			require.Contains(t, body, "On 7 clusters: 0 added, 7 changed, 0 removed.")
 			form := env.get(address).body
 			require.Contains(t, form, "Effect on clusters when the stage starts")
@@ -222,6 +239,7 @@ func TestRolloutApproval(t *testing.T) {
 		require.Equal(t, http.StatusSeeOther, done.status, "%s: %s", action, done.body)
 	}
 	require.Equal(t, "started", env.rollout("grafana-8.2").Stages[0].State)
+	require.Contains(t, env.get(page).body, "approved by static-write")
 }
 
 // TestRolloutInBrowser: a stage is started with a few clicks, and the pages fit the screen with clusters in every state.
