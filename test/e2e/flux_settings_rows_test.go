@@ -330,7 +330,7 @@ func settingCases() []settingCase {
 				"kustomize commonMetadata.labels", "kustomize commonMetadata.annotations", "kustomize interval",
 			},
 			flux: `{"targetNamespace":"fx-target","namePrefix":"a-","nameSuffix":"-z","prune":false,"components":["../../components/extra","../../components/absent"],"ignoreMissingComponents":true,
-				"commonMetadata":{"labels":{"team":"x"},"annotations":{"note":"y"}},"interval":"2s"}`,
+				"commonMetadata":{"labels":{"team":"x"},"annotations":{"note":"y"}},"interval":"2s","wait":false}`, // the controller would wait five minutes for an object that is deleted while it waits
 			version: "v2", effect: func(c *settingCluster) {
 				made := c.exists("v1", "ConfigMap", "fx-target", "a-fx-tree-z")
 				c.field(made, "x", "metadata", "labels", "team")
