@@ -12,6 +12,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/manifests"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/internal/documents"
 	"github.com/urfave/cli/v2"
 )
 
@@ -26,7 +27,7 @@ func (s *session) newApplyRun(c *cli.Context) (*applyRun, error) {
 	set := manifests.Set{Kinds: kinds.ForFiles()}
 	mode := c.String("mode")
 	for _, word := range c.StringSlice("prune") {
-		if manifests.IsResource(word) {
+		if documents.IsResource(word) {
 			set.PruneResources = true
 			continue
 		}
@@ -36,7 +37,7 @@ func (s *session) newApplyRun(c *cli.Context) (*applyRun, error) {
 		}
 		set.Prune = append(set.Prune, k)
 	}
-	prunesClusters := slices.ContainsFunc(set.Prune, func(k manifests.Kind) bool { return k.Kind == kinds.Clusters.API })
+	prunesClusters := slices.ContainsFunc(set.Prune, func(k documents.Kind) bool { return k.Kind == kinds.Clusters.API })
 	switch {
 	case prunesClusters && mode != "uninstall" && mode != "orphan":
 		return nil, args.Errorf("--prune %s needs --mode uninstall (Flux removes everything on them) or --mode orphan (Flux keeps its objects)", kinds.Clusters.Name)
@@ -51,18 +52,18 @@ func (s *session) newApplyRun(c *cli.Context) (*applyRun, error) {
 		return nil, args.Errorf("%s needs documents: use -f", c.Command.HelpName)
 	}
 	var err error
-	if set.Documents, err = set.Kinds.ReadFiles(names, s.Input); err != nil {
+	if set.Documents, err = manifests.ReadFiles(set.Kinds, names, s.Input); err != nil {
 		return nil, err
 	}
-	if i := slices.IndexFunc(set.Documents, func(d manifests.Document) bool { return d.Limited }); i >= 0 && len(c.StringSlice("prune")) > 0 {
+	if i := slices.IndexFunc(set.Documents, func(d documents.Document) bool { return d.Limited }); i >= 0 && len(c.StringSlice("prune")) > 0 {
 		return nil, args.Errorf("--prune would delete documents that are missing in %s: it is an export of only a part of the fleet; export again with a token that may read everything", set.Documents[i].Source)
 	}
 	for _, k := range set.Prune {
-		if !slices.ContainsFunc(set.Documents, func(d manifests.Document) bool { return d.Kind.Kind == k.Kind }) {
+		if !slices.ContainsFunc(set.Documents, func(d documents.Document) bool { return d.Kind.Kind == k.Kind }) {
 			return nil, args.Errorf("--prune %s would delete every %s: the files contain none", k.Name, k.Title)
 		}
 	}
-	if set.PruneResources && !slices.ContainsFunc(set.Documents, func(d manifests.Document) bool { return d.Kind.Type != "" }) {
+	if set.PruneResources && !slices.ContainsFunc(set.Documents, func(d documents.Document) bool { return d.Kind.Type != "" }) {
 		return nil, args.Errorf("--prune %s would delete every resource: the files contain none", kinds.ResourceKind)
 	}
 	return &applyRun{s, c, set}, nil
@@ -100,7 +101,7 @@ type storedFleet struct {
 }
 
 // Get implements [manifests.Fleet].
-func (f storedFleet) Get(k manifests.Kind, id string) (json.RawMessage, error) {
+func (f storedFleet) Get(k documents.Kind, id string) (json.RawMessage, error) {
 	doc, err := conn.Receive(kinds.Of(k).Calls.Get(f.c.Context, f.conn, id))
 	if apiclient.ErrorCode(err) == "not_found" {
 		return nil, nil
@@ -109,7 +110,7 @@ func (f storedFleet) Get(k manifests.Kind, id string) (json.RawMessage, error) {
 }
 
 // List implements [manifests.Fleet].
-func (f storedFleet) List(k manifests.Kind) ([]json.RawMessage, error) {
+func (f storedFleet) List(k documents.Kind) ([]json.RawMessage, error) {
 	list, err := f.s.listAll(f.c, f.conn, kinds.Of(k))
 	if k.Type != "" && apiclient.ErrorCode(err) == "not_found" {
 		return nil, nil

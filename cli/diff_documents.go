@@ -14,6 +14,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/manifests"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/internal/documents"
 	"github.com/flux-resourceset/flux-resourceset/internal/served"
 	"github.com/urfave/cli/v2"
 )
@@ -35,7 +36,7 @@ func versionFrom(text string) (version, error) {
 			return v, args.Errorf("%q: %q is not the number of a revision", text, at)
 		}
 	}
-	kind, id, ok := manifests.SplitName(name)
+	kind, id, ok := documents.SplitName(name)
 	if !ok {
 		return v, args.Errorf("%q is not KIND/NAME or KIND/NAME@REVISION, such as cluster/prod-01@41", text)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/editor"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/manifests"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/urfave/cli/v2"
 )
@@ -25,7 +26,7 @@ func (v kindCommands) editCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			text, err := v.ForFiles().Editable(operands[0], found.Body)
+			text, err := manifests.Editable(v.ForFiles(), operands[0], found.Body)
 			if err != nil {
 				return err
 			}
@@ -61,7 +62,7 @@ func edits(file string, err error) error {
 // changeEdited sends the difference between a document's text before and after the edit. version is the document's ETag, or if a
 // proxy removed it, the fleet's revision that was read.
 func (v kindCommands) changeEdited(c *cli.Context, id, version string, before, after []byte) error {
-	patch, err := kinds.ForFiles().EditPatch(v.ForFiles(), before, after)
+	patch, err := manifests.EditPatch(kinds.ForFiles(), v.ForFiles(), before, after)
 	if err != nil {
 		return err
 	}

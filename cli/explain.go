@@ -8,8 +8,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/fleetview"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/manifests"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/internal/documents"
 	"github.com/urfave/cli/v2"
 )
 
@@ -36,7 +36,7 @@ func (s *session) explain(c *cli.Context) error {
 	}
 	operands := c.Args().Slice()
 	if kind, _, isField := strings.Cut(c.Args().First(), "."); isField && len(operands) == 1 {
-		if _, known := kinds.Find(kind); known || manifests.IsResource(kind) {
+		if _, known := kinds.Find(kind); known || documents.IsResource(kind) {
 			return s.explainFields(c, operands[0])
 		}
 	}

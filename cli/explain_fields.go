@@ -9,8 +9,8 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/manifests"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/flux-resourceset/flux-resourceset/internal/documents"
 	"github.com/flux-resourceset/flux-resourceset/openapi"
 	"github.com/urfave/cli/v2"
 	"sigs.k8s.io/yaml"
@@ -98,7 +98,7 @@ func (s *session) explainFields(c *cli.Context, path string) error {
 	}
 	names := strings.Split(path, ".")
 	kind, ok := kinds.Find(names[0])
-	if manifests.IsResource(names[0]) {
+	if documents.IsResource(names[0]) {
 		kind, ok = kinds.ResourcesOfID(""), true
 	}
 	if !ok {

@@ -14,6 +14,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/internal/documents"
 	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 	"github.com/urfave/cli/v2"
 )
@@ -45,7 +46,7 @@ func (s exporter) exportCommand() *cli.Command {
 				}
 				return fluxExporter(s).exportFlux(c, client, clusters)
 			}
-			if _, err := kinds.ForFiles().Select(c.Args().Slice(), nil); err != nil {
+			if _, err := manifests.Select(kinds.ForFiles(), c.Args().Slice(), nil); err != nil {
 				return err
 			}
 			client, err := s.Connect(c)
@@ -67,7 +68,7 @@ func (s exporter) export(c *cli.Context, client conn.Client) error {
 	if err != nil {
 		return err
 	}
-	selected, err := kinds.ForFiles().Select(c.Args().Slice(), types)
+	selected, err := manifests.Select(kinds.ForFiles(), c.Args().Slice(), types)
 	if err != nil {
 		return err
 	}
@@ -173,7 +174,7 @@ func (s exporter) unexportable(c *cli.Context, client conn.Client) (names []stri
 }
 
 // notExported names parts of exported documents that the export omits.
-func notExported(k manifests.Kind, docs []json.RawMessage) (names []string) {
+func notExported(k documents.Kind, docs []json.RawMessage) (names []string) {
 	for _, doc := range docs {
 		var d struct {
 			ID        string          `json:"id"`

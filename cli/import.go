@@ -103,7 +103,7 @@ func (s importer) importFlux(c *cli.Context) error {
 
 // checkImport compares what the written documents install with the dump.
 func (s importer) checkImport(dir string, result *fluximport.Result) error {
-	found, err := kinds.ForFiles().ReadFiles([]string{dir}, s.Input)
+	found, err := manifests.ReadFiles(kinds.ForFiles(), []string{dir}, s.Input)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/input"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/planview"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/flux-resourceset/flux-resourceset/internal/strictyaml"
 	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 )
 
@@ -145,7 +146,7 @@ func (s *Session) Input(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if input.Truncated(data) {
+	if strictyaml.Truncated(data) {
 		return nil, args.Errorf("%s seems truncated: its last line has no newline, so nothing was read; if it is complete, add a newline", input.SourceName(name))
 	}
 	return data, nil

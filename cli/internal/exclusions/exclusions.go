@@ -12,8 +12,8 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/manifests"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/flux-resourceset/flux-resourceset/internal/documents"
 )
 
 // Exclusions are the ids that a cluster excludes, by list and by resource type.
@@ -26,7 +26,7 @@ type Exclusions struct {
 const component = "component"
 
 // Forms lists the forms of KIND/ID for some kinds. A component is disabled instead of excluded.
-func Forms(kinds manifests.Kinds) string {
+func Forms(kinds documents.Kinds) string {
 	var forms []string
 	for _, n := range kinds {
 		if n.Name != component {
@@ -37,16 +37,16 @@ func Forms(kinds manifests.Kinds) string {
 }
 
 // Parse reads KIND/ID of these kinds, or resource/TYPE/ID.
-func Parse(kinds manifests.Kinds, operands []string) (Exclusions, error) {
+func Parse(kinds documents.Kinds, operands []string) (Exclusions, error) {
 	x := Exclusions{map[string][]string{}, map[string][]string{}}
 	for _, arg := range operands {
 		name, id, _ := strings.Cut(arg, "/")
 		typeID, of, typed := strings.Cut(id, "/")
-		at := slices.IndexFunc(kinds, func(n manifests.Kind) bool { return n.Name == name })
+		at := slices.IndexFunc(kinds, func(n documents.Kind) bool { return n.Name == name })
 		switch {
 		case name == component:
 			return x, args.Errorf("%q: a component is switched off: component disable %s --cluster CLUSTER", arg, id)
-		case name == manifests.ResourceKind && typed && args.CheckID("TYPE", typeID) == nil && args.CheckID("ID", of) == nil:
+		case name == documents.ResourceKind && typed && args.CheckID("TYPE", typeID) == nil && args.CheckID("ID", of) == nil:
 			x.resources[typeID] = append(x.resources[typeID], of)
 		case at >= 0 && args.CheckID("ID", id) == nil:
 			list := kinds[at].List

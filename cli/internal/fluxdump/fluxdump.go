@@ -23,6 +23,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/input"
+	"github.com/flux-resourceset/flux-resourceset/internal/strictyaml"
 )
 
 // MaxFileBytes is the maximum size of a file.
@@ -244,16 +245,16 @@ func (c *Cluster) readFile(name string) error {
 		return err
 	case len(data) > MaxFileBytes:
 		return fmt.Errorf("%s has more than %d MiB: write the kinds of objects into several files, in a folder with the name of the cluster", name, MaxFileBytes>>20)
-	case input.Truncated(data):
+	case strictyaml.Truncated(data):
 		return fmt.Errorf("%s does not end with a new line: it may be cut off", name)
 	}
-	documents, err := input.Stream(data)
+	documents, err := strictyaml.Stream(data)
 	if err != nil {
 		return fmt.Errorf("%s is neither JSON nor YAML: %w", name, err)
 	}
 	var errs []error
 	for i, document := range documents {
-		value, err := input.Decode(document)
+		value, err := strictyaml.Decode(document)
 		if err == nil {
 			err = c.add(value, fmt.Sprintf("%s, document %d", name, i+1))
 		}
@@ -338,12 +339,12 @@ func (c *Cluster) remember(ref Ref, value any, encoded bool) {
 			c.keepSecret(ref, setting)
 		}
 	}
-	documents, err := input.Stream([]byte(text))
+	documents, err := strictyaml.Stream([]byte(text))
 	if err != nil {
 		return // no YAML
 	}
 	for _, document := range documents {
-		if parsed, err := input.Decode(document); err == nil {
+		if parsed, err := strictyaml.Decode(document); err == nil {
 			c.rememberTexts(ref, parsed)
 		}
 	}

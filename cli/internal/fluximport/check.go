@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/fluxdump"
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/input"
+	"github.com/flux-resourceset/flux-resourceset/internal/strictyaml"
 )
 
 // Difference is a difference between an object of the dump and the one that the fleet makes.
@@ -47,7 +47,7 @@ func (r *Result) Check(fleet Fleet, documents map[string][]json.RawMessage) (dif
 		}
 		rendered := map[fluxdump.Ref]fluxdump.Object{}
 		for _, text := range raw {
-			value, err := input.Decode(text)
+			value, err := strictyaml.Decode(text)
 			if err != nil {
 				return nil, 0, err
 			}
@@ -58,7 +58,7 @@ func (r *Result) Check(fleet Fleet, documents map[string][]json.RawMessage) (dif
 				o.Group = group
 			}
 			if text := o.Text("spec", "resourcesTemplate"); strings.HasPrefix(o.Name, "binding-") && o.Kind == "ResourceSet" {
-				value, err := input.Decode([]byte(text))
+				value, err := strictyaml.Decode([]byte(text))
 				if err != nil {
 					return nil, 0, err
 				}

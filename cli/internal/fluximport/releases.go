@@ -10,6 +10,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/fluxdump"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/input"
+	"github.com/flux-resourceset/flux-resourceset/internal/strictyaml"
 )
 
 // component is a HelmRelease or a Kustomization of one cluster, as a component and its settings on the cluster.
@@ -286,7 +287,7 @@ func (t *translator) configMapValues(namespace, name, key string) (map[string]an
 	if err != nil {
 		return nil, false
 	}
-	value, err := input.Decode(raw)
+	value, err := strictyaml.Decode(raw)
 	values, isMap := value.(map[string]any)
 	return values, err == nil && isMap
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/fluxdump"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/input"
+	"github.com/flux-resourceset/flux-resourceset/internal/strictyaml"
 	"github.com/flux-resourceset/flux-resourceset/internal/variables"
 )
 
@@ -156,8 +157,8 @@ func substituted(value any, settings map[string]string) any {
 		if out == text || strings.HasPrefix(text, "$$") {
 			return out
 		}
-		if raw, err := input.Stream([]byte(out + "\n")); err == nil && len(raw) == 1 {
-			if typed, err := input.Decode(raw[0]); err == nil {
+		if raw, err := strictyaml.Stream([]byte(out + "\n")); err == nil && len(raw) == 1 {
+			if typed, err := strictyaml.Decode(raw[0]); err == nil {
 				return typed
 			}
 		}

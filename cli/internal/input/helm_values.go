@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/internal/strictyaml"
 	"github.com/flux-resourceset/flux-resourceset/internal/variables"
 )
 
@@ -79,14 +80,14 @@ func cutPath(pair string) (path, value string, ok bool) {
 const null = "null"
 
 func jsonValue(text string) (any, error) {
-	parts, err := JSON([]byte(text))
-	if errors.Is(err, ErrDuplicateKey) {
+	parts, err := strictyaml.JSON([]byte(text))
+	if errors.Is(err, strictyaml.ErrDuplicateKey) {
 		return nil, args.Errorf("%q: %w", text, err)
 	}
 	if err != nil || len(parts) != 1 {
 		return nil, args.Errorf("%q is not JSON", text)
 	}
-	v, err := Decode(parts[0])
+	v, err := strictyaml.Decode(parts[0])
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +139,7 @@ func flatten(values map[string]any, data []byte, source string) error {
 	if err != nil {
 		return args.Errorf("%s is not YAML of one object: %w", source, err)
 	}
-	root, err := Decode(converted)
+	root, err := strictyaml.Decode(converted)
 	if err != nil {
 		return args.Errorf("%s: %w", source, err)
 	}

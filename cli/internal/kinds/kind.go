@@ -13,8 +13,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/manifests"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/flux-resourceset/flux-resourceset/internal/documents"
 )
 
 // Kind describes a kind of document: its names, fields, table and API calls.
@@ -81,19 +81,19 @@ func Names() []string {
 }
 
 // ForFiles returns the names of the kind for files.
-func (n Kind) ForFiles() manifests.Kind {
-	return manifests.Kind{
+func (n Kind) ForFiles() documents.Kind {
+	return documents.Kind{
 		Kind: n.API, Name: n.Name, Title: n.Title, List: n.List, Aliases: n.Aliases, Type: n.ResourceType,
 		Refers: n.API == Clusters.API || n.API == Layers.API,
 	}
 }
 
 // ForFiles returns the compiled-in kinds for files.
-func ForFiles() manifests.Kinds { return ForFilesOf(All()) }
+func ForFiles() documents.Kinds { return ForFilesOf(All()) }
 
 // ForFilesOf returns kinds for files.
-func ForFilesOf(descriptors []Kind) manifests.Kinds {
-	var all manifests.Kinds
+func ForFilesOf(descriptors []Kind) documents.Kinds {
+	var all documents.Kinds
 	for _, n := range descriptors {
 		all = append(all, n.ForFiles())
 	}
@@ -118,7 +118,7 @@ func Find(word string) (Kind, bool) {
 }
 
 // Of returns the descriptor of a kind that a file has.
-func Of(k manifests.Kind) Kind {
+func Of(k documents.Kind) Kind {
 	n, _ := Find(k.Kind)
 	return n
 }

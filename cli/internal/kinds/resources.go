@@ -7,10 +7,10 @@ import (
 	"net/url"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/manifests"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/planview"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/resourcetype"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/internal/documents"
 	"github.com/urfave/cli/v2"
 )
 
@@ -25,12 +25,12 @@ func WithID(n Kind, id string, settings map[string]any) map[string]any {
 }
 
 // ResourceKind is the kind of the definitions of all resource types in documents and operations, which have the type in a field.
-const ResourceKind = manifests.ResourceKind
+const ResourceKind = documents.ResourceKind
 
 // ResourcesOf returns the kind that a resource type makes. With the type's id alone, tables lack columns, and values of --set are
 // read as JSON where they are valid JSON.
 func ResourcesOf(of api.ResourceType) Kind {
-	id, k := of.ID, manifests.OfType(of.ID)
+	id, k := of.ID, documents.OfType(of.ID)
 	properties := resourcetype.In(of.Schema)
 	return Kind{
 		ResourceType: id, API: k.Kind, Schema: "Resource", Name: k.Name, Plural: id, Title: k.Title, List: k.List,

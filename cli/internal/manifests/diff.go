@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/flux-resourceset/flux-resourceset/internal/documents"
 )
 
 // Diff is a document that would change, or that differs from another.
@@ -51,7 +52,7 @@ func Compare(before, after json.RawMessage, except ...string) ([]render.Field, e
 			return nil, fmt.Errorf("unexpected response of the server: %w", err)
 		}
 		for name, value := range fields {
-			if !slices.Contains(ReadOnly, name) && !slices.Contains(except, name) {
+			if !slices.Contains(documents.ReadOnly, name) && !slices.Contains(except, name) {
 				render.Leaves(leaves[i], name, value)
 			}
 		}

@@ -10,16 +10,18 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/input"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/flux-resourceset/flux-resourceset/internal/documents"
+	"github.com/flux-resourceset/flux-resourceset/internal/strictyaml"
 )
 
 // Editable returns a document as YAML to edit: without the fields that the server sets, and with its kind, so that ReadFiles can
 // read it, too.
-func (k Kind) Editable(id string, body json.RawMessage) ([]byte, error) {
+func Editable(k documents.Kind, id string, body json.RawMessage) ([]byte, error) {
 	kind := k.Kind
 	if k.Type != "" {
-		kind = ResourceKind
+		kind = documents.ResourceKind
 	}
-	text, err := render.Editable(body, ReadOnly)
+	text, err := render.Editable(body, documents.ReadOnly)
 	if err != nil {
 		return nil, fmt.Errorf("unexpected response of the server: %w", err)
 	}
@@ -29,8 +31,8 @@ func (k Kind) Editable(id string, body json.RawMessage) ([]byte, error) {
 
 // EditPatch returns the merge patch (RFC 7396) from a document's text before the edit to that after it; empty if nothing was
 // edited.
-func (kinds Kinds) EditPatch(k Kind, before, after []byte) (map[string]any, error) {
-	if input.Truncated(after) {
+func EditPatch(kinds documents.Kinds, k documents.Kind, before, after []byte) (map[string]any, error) {
+	if strictyaml.Truncated(after) {
 		return nil, args.Errorf("the file seems truncated: its last line has no newline")
 	}
 	was, err := fieldsOf(before)
@@ -57,7 +59,7 @@ func fieldsOf(text []byte) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	value, err := input.Decode(object)
+	value, err := strictyaml.Decode(object)
 	fields, _ := value.(map[string]any)
 	return fields, err
 }
@@ -81,7 +83,7 @@ func patchBetween(was, is map[string]any, assigned []string) map[string]any {
 		switch value := value.(type) {
 		case map[string]any:
 			var below []string
-			if name == ResourcesList && slices.Contains(assigned, name) { // a list per type
+			if name == documents.ResourcesList && slices.Contains(assigned, name) { // a list per type
 				below = render.SortedKeys(value)
 			}
 			if both {

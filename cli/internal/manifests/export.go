@@ -13,6 +13,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/flux-resourceset/flux-resourceset/internal/documents"
 )
 
 // Names of the API in documents with lists of assignments.
@@ -24,20 +25,20 @@ const (
 
 // Selected is a kind to export, with the sorted ids of its documents; nil for all.
 type Selected struct {
-	Kind Kind
+	Kind documents.Kind
 	IDs  []string
 }
 
 // Select reads KIND and KIND/NAME, and returns kinds in the order of a file. No operand means all of them and of these resource
 // types. The definitions of all resource types are the kind resource, those of one type resource/TYPE.
-func (kinds Kinds) Select(operands, types []string) ([]Selected, error) {
+func Select(kinds documents.Kinds, operands, types []string) ([]Selected, error) {
 	wanted := map[string][]string{}
 	for _, arg := range operands {
-		word, id, one := SplitName(arg)
+		word, id, one := documents.SplitName(arg)
 		k, ok := kinds.Find(word)
 		switch {
-		case IsResource(word):
-			k.Kind = ResourceKind
+		case documents.IsResource(word):
+			k.Kind = documents.ResourceKind
 		case !ok:
 			return nil, args.Errorf("there is no kind %s; there are %s", strconv.Quote(word), args.ListOf(kinds.Words()))
 		case k.Type != "" && !slices.Contains(types, k.Type):
@@ -53,9 +54,9 @@ func (kinds Kinds) Select(operands, types []string) ([]Selected, error) {
 			wanted[k.Kind] = append(ids, id)
 		}
 	}
-	_, resources := wanted[ResourceKind]
+	_, resources := wanted[documents.ResourceKind]
 	var out []Selected
-	for _, k := range kinds.with(slices.Sorted(slices.Values(types))) {
+	for _, k := range kinds.With(slices.Sorted(slices.Values(types))) {
 		ids, ok := wanted[k.Kind]
 		slices.Sort(ids)
 		switch {
@@ -83,13 +84,13 @@ type Export struct {
 
 // file is a document with a file of its own.
 type file struct {
-	kind     Kind
+	kind     documents.Kind
 	id       string
 	document json.RawMessage
 }
 
 // Add adds documents of a kind, whose list is exported even if it is empty.
-func (e *Export) Add(k Kind, docs []json.RawMessage) error {
+func (e *Export) Add(k documents.Kind, docs []json.RawMessage) error {
 	if !slices.Contains(e.lists, k.List) {
 		e.lists = append(e.lists, k.List)
 	}
@@ -107,18 +108,12 @@ func (e *Export) Add(k Kind, docs []json.RawMessage) error {
 	return nil
 }
 
-// An export by an identity with limits contains them, in a comment or in a member of a JSON document.
-const (
-	limitsComment = "limited-export:"
-	limitsMember  = "limited_export"
-)
-
 // Comment returns the lines of comments of each exported file.
 func (e *Export) Comment() string {
 	if e.Limits == nil {
 		return ""
 	}
-	return "# This export may be incomplete: the identity that made it may read only a part of the fleet. apply --prune refuses it.\n# " + limitsComment + " " + string(e.Limits) + "\n"
+	return "# This export may be incomplete: the identity that made it may read only a part of the fleet. apply --prune refuses it.\n# " + documents.LimitsComment + " " + string(e.Limits) + "\n"
 }
 
 // Names returns the documents as KIND/NAME.
@@ -134,7 +129,7 @@ func (e *Export) Names() []string {
 func (e *Export) Document(withLimits bool) json.RawMessage {
 	var out object
 	if withLimits && e.Limits != nil {
-		out.add(limitsMember, string(e.Limits))
+		out.add(documents.LimitsMember, string(e.Limits))
 	}
 	for _, list := range e.lists {
 		var docs []string
@@ -178,7 +173,7 @@ func CheckEmpty(dir string) error {
 func (f file) path() (string, error) {
 	dir, name := filepath.FromSlash(f.kind.List), f.id+".yaml"
 	if f.kind.Type != "" {
-		dir = filepath.Join(ResourcesList, f.kind.Type)
+		dir = filepath.Join(documents.ResourcesList, f.kind.Type)
 	}
 	// Ids contain no separators today; one with a separator must not leave the directory.
 	if path := filepath.Join(dir, name); !strings.ContainsAny(f.id, `/\`) && filepath.IsLocal(path) {
@@ -223,7 +218,7 @@ func (e *Export) applicable(doc json.RawMessage, kind string) (json.RawMessage, 
 	var out object
 	for _, key := range keys {
 		value := fields[key]
-		if slices.Contains(ReadOnly, key) || key == "pinned" { // a copy would be pinned to other inputs
+		if slices.Contains(documents.ReadOnly, key) || key == "pinned" { // a copy would be pinned to other inputs
 			continue
 		}
 		switch {
@@ -232,7 +227,7 @@ func (e *Export) applicable(doc json.RawMessage, kind string) (json.RawMessage, 
 			value, err = withNulls(value, append([]string{"enabled"}, componentSettings...)...)
 		case key == componentsList:
 			value, err = withNulls(value, componentSettings...)
-		case key == ResourcesList && hasResources:
+		case key == documents.ResourcesList && hasResources:
 			value, err = resourcesWithNulls(value)
 		}
 		if err != nil {
@@ -240,8 +235,8 @@ func (e *Export) applicable(doc json.RawMessage, kind string) (json.RawMessage, 
 		}
 		out.add(key, string(value))
 	}
-	if _, has := fields[ResourcesList]; hasResources && !has {
-		out.add(ResourcesList, "{}")
+	if _, has := fields[documents.ResourcesList]; hasResources && !has {
+		out.add(documents.ResourcesList, "{}")
 	}
 	if _, has := fields["excludes"]; hasExcludes && !has {
 		out.add("excludes", "{}")

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/flux-resourceset/flux-resourceset/internal/documents"
 )
 
 const (
@@ -19,9 +20,9 @@ const (
 // Fleet is the stored fleet.
 type Fleet interface {
 	// Get returns a document; nil if it does not exist.
-	Get(k Kind, id string) (json.RawMessage, error)
+	Get(k documents.Kind, id string) (json.RawMessage, error)
 	// List returns all documents of a kind; none if its resource type does not exist.
-	List(k Kind) ([]json.RawMessage, error)
+	List(k documents.Kind) ([]json.RawMessage, error)
 	// ResourceTypes returns the ids of all resource types.
 	ResourceTypes() ([]string, error)
 	// Differing returns the documents that operations would change. Of operations that the fleet of now refuses, all may differ.
@@ -34,16 +35,16 @@ type Name struct{ Kind, ID string }
 // Operation is one operation of a change.
 type Operation struct {
 	Op       string // put or delete
-	Kind     Kind
+	Kind     documents.Kind
 	ID       string
 	Document map[string]json.RawMessage // nil for delete
 }
 
 // Set is the documents to apply, and the kinds of which all other documents are deleted.
 type Set struct {
-	Kinds     Kinds
-	Documents []Document
-	Prune     []Kind
+	Kinds     documents.Kinds
+	Documents []documents.Document
+	Prune     []documents.Kind
 	// PruneResources: definitions of all resource types are pruned.
 	PruneResources bool
 	// Compares: the fleet's versions of the documents are read for Diff.
@@ -60,7 +61,7 @@ func (s *Set) load(fleet Fleet) error {
 	if err := s.findTypes(fleet); err != nil {
 		return err
 	}
-	for _, k := range s.Kinds.with(s.types) {
+	for _, k := range s.Kinds.With(s.types) {
 		found := map[string]json.RawMessage{}
 		s.found[k.Kind] = found
 		ids := s.ids(k)
@@ -96,7 +97,7 @@ func (s *Set) load(fleet Fleet) error {
 }
 
 // ids returns the ids of the documents of a kind.
-func (s *Set) ids(k Kind) []string {
+func (s *Set) ids(k documents.Kind) []string {
 	var ids []string
 	for _, d := range s.Documents {
 		if d.Kind.Kind == k.Kind {
@@ -115,8 +116,8 @@ func idOf(doc json.RawMessage) (string, error) {
 }
 
 // prunes reports whether documents of a kind that are missing in the files are deleted.
-func (s *Set) prunes(k Kind) bool {
-	return k.Type != "" && s.PruneResources || slices.ContainsFunc(s.Prune, func(p Kind) bool { return p.Kind == k.Kind })
+func (s *Set) prunes(k documents.Kind) bool {
+	return k.Type != "" && s.PruneResources || slices.ContainsFunc(s.Prune, func(p documents.Kind) bool { return p.Kind == k.Kind })
 }
 
 // findTypes finds the resource types of the documents and of the definitions to prune.
@@ -166,7 +167,7 @@ func (s *Set) Operations(fleet Fleet) ([]Operation, error) {
 			ops = append(ops, g.Operation)
 		}
 	}
-	for _, k := range slices.Backward(s.Kinds.with(s.types)) {
+	for _, k := range slices.Backward(s.Kinds.With(s.types)) {
 		for _, id := range s.idsToPrune(k) {
 			ops = append(ops, Operation{Op: "delete", Kind: k, ID: id})
 		}
@@ -188,12 +189,12 @@ type suppliedOperation struct {
 // supplied returns the operations of the documents in the files, compared with the fleet that was read.
 func (s *Set) supplied() ([]suppliedOperation, error) {
 	var given []suppliedOperation
-	for _, k := range s.Kinds.with(s.types) {
+	for _, k := range s.Kinds.With(s.types) {
 		for _, d := range s.Documents {
 			if d.Kind.Kind != k.Kind {
 				continue
 			}
-			g := suppliedOperation{Operation: Operation{"put", k, d.ID, d.Fields}, size: d.size()}
+			g := suppliedOperation{Operation: Operation{"put", k, d.ID, d.Fields}, size: d.Size()}
 			if now, exists := s.found[k.Kind][d.ID]; exists {
 				changes, err := render.Changes(d.Fields, now)
 				if err != nil {
@@ -211,7 +212,7 @@ func (s *Set) supplied() ([]suppliedOperation, error) {
 func (s *Set) large() bool {
 	size := 0
 	for _, d := range s.Documents {
-		size += d.size()
+		size += d.Size()
 	}
 	return size > sentBytes || len(s.Documents) > sentDocuments
 }
@@ -253,7 +254,7 @@ func confirm(fleet Fleet, given []suppliedOperation) error {
 }
 
 // idsToPrune returns the ids of a kind that the files do not have.
-func (s *Set) idsToPrune(k Kind) []string {
+func (s *Set) idsToPrune(k documents.Kind) []string {
 	if !s.prunes(k) {
 		return nil
 	}

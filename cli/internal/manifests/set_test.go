@@ -5,7 +5,29 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+
+	"github.com/flux-resourceset/flux-resourceset/internal/documents"
 )
+
+var testKinds = documents.Kinds{
+	{Kind: "platform_component", Name: "component", Title: "platform component", List: "platform_components", Aliases: []string{"components"}},
+	{Kind: "namespace", Name: "namespace", Title: "namespace", List: "namespaces", Aliases: []string{"ns"}},
+	{Kind: "rolebinding", Name: "rolebinding", Title: "role binding", List: "rolebindings", Aliases: []string{"rb"}},
+	{Kind: "resource_type", Name: "resource-type", Title: "resource type", List: "resource_types"},
+	{Kind: "layer", Name: "layer", Title: "layer", List: "layers", Refers: true},
+	{Kind: "cluster", Name: "cluster", Title: "cluster", List: "clusters", Refers: true},
+}
+
+func readAll(t *testing.T, data []byte) []documents.Document {
+	t.Helper()
+	r := documents.Reader{Kinds: testKinds}
+	r.Add(data, "file")
+	docs, err := r.Documents()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return docs
+}
 
 // stored is a fleet of documents by kind and id. Of those in differing, a plan finds a difference that reading does not show.
 type stored struct {
@@ -14,14 +36,14 @@ type stored struct {
 	plans     int
 }
 
-func (f *stored) Get(k Kind, id string) (json.RawMessage, error) {
+func (f *stored) Get(k documents.Kind, id string) (json.RawMessage, error) {
 	if doc, ok := f.documents[k.Kind][id]; ok {
 		return json.RawMessage(doc), nil
 	}
 	return nil, nil
 }
 
-func (f *stored) List(k Kind) ([]json.RawMessage, error) {
+func (f *stored) List(k documents.Kind) ([]json.RawMessage, error) {
 	var docs []json.RawMessage
 	for _, doc := range f.documents[k.Kind] {
 		docs = append(docs, json.RawMessage(doc))
@@ -52,15 +74,12 @@ func operationsOf(t *testing.T, set *Set, fleet Fleet) []string {
 // TestOperationsOrder: definitions come before the documents that refer to them, and are deleted after them.
 func TestOperationsOrder(t *testing.T) {
 	t.Parallel()
-	docs, err := testKinds.Read([]byte(`{"clusters":[{"id":"c"}],"resources":[{"type":"quotas","id":"q"}],"namespaces":[{"id":"n"}]}`), "file")
-	if err != nil {
-		t.Fatal(err)
-	}
+	docs := readAll(t, []byte(`{"clusters":[{"id":"c"}],"resources":[{"type":"quotas","id":"q"}],"namespaces":[{"id":"n"}]}`))
 	clusters, _ := testKinds.Find("cluster")
 	fleet := &stored{documents: map[string]map[string]string{
 		"cluster": {"c": `{"id":"c"}`, "old": `{"id":"old"}`}, "resource/quotas": {"gone": `{"id":"gone"}`},
 	}}
-	set := &Set{Kinds: testKinds, Documents: docs, Prune: []Kind{clusters}, PruneResources: true}
+	set := &Set{Kinds: testKinds, Documents: docs, Prune: []documents.Kind{clusters}, PruneResources: true}
 	want := []string{
 		"put namespace/n", "put resource/quotas/q", "put cluster/c", "delete cluster/old", "delete resource/quotas/gone",
 	}
@@ -79,7 +98,7 @@ func TestLargeSetLeavesOutConfirmed(t *testing.T) {
 		id := fmt.Sprint("c", i)
 		fields := map[string]json.RawMessage{"id": json.RawMessage(fmt.Sprintf("%q", id))}
 		fleet.documents["cluster"][id] = fmt.Sprintf(`{"id":%q,"revision":1}`, id)
-		set.Documents = append(set.Documents, Document{Kind: clusters, ID: id, Fields: fields})
+		set.Documents = append(set.Documents, documents.Document{Kind: clusters, ID: id, Fields: fields})
 	}
 	fleet.documents["cluster"]["c9"] = `{"id":"other"}`
 	delete(fleet.documents["cluster"], "c8")

@@ -12,6 +12,9 @@ import (
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/flux-resourceset/flux-resourceset/internal/documents"
+	"github.com/flux-resourceset/flux-resourceset/internal/strictyaml"
 )
 
 // Formats are the formats of -o.
@@ -49,13 +52,6 @@ func (t Table) Without(column int) Table {
 	}
 	return out
 }
-
-// An export in YAML starts with a header and ends with YAML's document end marker: a truncated file is often valid YAML, but has no
-// end marker.
-const (
-	ExportHeader = "# Exported by flux-resourceset-cli. The line \"...\" at the end marks it as complete."
-	EndMarker    = "..."
-)
 
 // Style is the style of the output.
 type Style struct {
@@ -96,7 +92,7 @@ func (out Output) Write(w io.Writer, as Style) error {
 			return err
 		}
 		if out.Ends {
-			text = []byte(ExportHeader + "\n" + out.Comment + string(text) + EndMarker + "\n")
+			text = []byte(documents.ExportHeader + "\n" + out.Comment + string(text) + strictyaml.EndMarker + "\n")
 		}
 		b.Write(text)
 	case format == "name":

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/input"
+	"github.com/flux-resourceset/flux-resourceset/internal/strictyaml"
 )
 
 // crd has the fields of a CustomResourceDefinition that a resource type is built from.
@@ -51,7 +51,7 @@ func FromCRD(data []byte, file, id string, keep bool) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	schema, err := input.Decode(version.Schema.OpenAPI)
+	schema, err := strictyaml.Decode(version.Schema.OpenAPI)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
@@ -84,7 +84,7 @@ func FromCRD(data []byte, file, id string, keep bool) (map[string]any, error) {
 
 // selectCRD returns the CustomResourceDefinition of a file.
 func selectCRD(data []byte, file, id string) (crd, error) {
-	documents, err := input.Stream(data)
+	documents, err := strictyaml.Stream(data)
 	if err != nil {
 		return crd{}, args.Errorf("%s: %w", file, err)
 	}

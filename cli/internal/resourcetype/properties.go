@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/input"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/flux-resourceset/flux-resourceset/internal/strictyaml"
 )
 
 // Properties are the fields of the specs of a type.
@@ -146,7 +146,7 @@ func (p Properties) Parse(flag string, values func(flag string) []string) (map[s
 
 // valueOf reads JSON; numbers stay as written.
 func valueOf(text string) (json.RawMessage, error) {
-	parts, err := input.JSON([]byte(text))
+	parts, err := strictyaml.JSON([]byte(text))
 	if err != nil {
 		return nil, fmt.Errorf("%q is not JSON: %w", text, err)
 	}

@@ -1,20 +1,14 @@
-// Package manifests reads and writes files of the fleet's documents, and computes the operations that make a fleet match them. The
-// server decides whether a document is valid and whether it changes anything.
+// Package documents reads documents of a fleet from files, for the CLI's apply and the server's sources. It knows the names of kinds;
+// the server decides whether a document is valid.
 //
-//	files ── Kinds.ReadFiles ──> Document ── Set.Operations ──> Operation ── cli ──> batch or plan
-//	                                             ^                  ^
-//	                            stored documents │ Fleet            │ EditPatch <── a document, edited
-//	                                             v
-//	stored documents ── Export ──> one document, or a file for each ── ReadFiles reads both again
+//	text of a file ── Reader.Add ──> Document, with its file and position
 //
-// Reading order: kinds.go (names of kinds), read.go (files), set.go (operations), diff.go, export.go, edit.go.
-package manifests
+// Reading order: kinds.go (names of kinds), read.go (files).
+package documents
 
 import (
 	"slices"
 	"strings"
-
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 )
 
 const (
@@ -46,6 +40,22 @@ type Kind struct {
 // Kinds are the kinds of a fleet without those of resource types. A kind comes after those that its documents refer to.
 type Kinds []Kind
 
+// All returns the kinds of a fleet.
+func All() Kinds {
+	return Kinds{
+		{Kind: "platform_component", Name: "component", Title: "platform component", List: "platform_components", Aliases: []string{"components", "platform-component"}},
+		{Kind: "namespace", Name: "namespace", Title: "namespace", List: "namespaces", Aliases: []string{"namespaces", "ns"}},
+		{Kind: "rolebinding", Name: "rolebinding", Title: "role binding", List: "rolebindings", Aliases: []string{"rolebindings", "rb"}},
+		{Kind: "resource_type", Name: "resource-type", Title: "resource type", List: "resource_types", Aliases: []string{"rt", "resource-types"}},
+		{Kind: "strategy", Name: "strategy", Title: "strategy", List: "strategies"},
+		{Kind: "freeze", Name: "freeze", Title: "freeze", List: "freezes"},
+		{Kind: "access", Name: "access", Title: "access document", List: "access"},
+		{Kind: "webhook", Name: "webhook", Title: "webhook", List: "webhooks"},
+		{Kind: "layer", Name: "layer", Title: "layer", List: "layers", Aliases: []string{"layers"}, Refers: true},
+		{Kind: "cluster", Name: "cluster", Title: "cluster", List: "clusters", Aliases: []string{"clusters"}, Refers: true},
+	}
+}
+
 // OfType returns the kind of a resource type's definitions.
 func OfType(id string) Kind {
 	return Kind{Kind: ResourcePrefix + id, Name: ResourcePrefix + id, Title: id + " resource", List: ResourcesList, Type: id}
@@ -62,7 +72,7 @@ func (kinds Kinds) Find(word string) (Kind, bool) {
 		}
 	}
 	id, ok := strings.CutPrefix(word, ResourcePrefix)
-	if !ok || args.CheckID("TYPE", id) != nil || strings.Contains(id, "/") {
+	if !ok || !validID(id) || strings.Contains(id, "/") {
 		return Kind{}, false
 	}
 	return OfType(id), true
@@ -88,8 +98,8 @@ func (kinds Kinds) Lists() []string {
 	return slices.Concat(names[last:], names[:last], []string{ResourcesList})
 }
 
-// with returns the kinds with those of resource types, before the kinds that refer to them.
-func (kinds Kinds) with(types []string) Kinds {
+// With returns the kinds with those of resource types, before the kinds that refer to them.
+func (kinds Kinds) With(types []string) Kinds {
 	at := slices.IndexFunc(kinds, func(k Kind) bool { return k.Refers })
 	var made []Kind
 	for _, id := range types {
@@ -106,4 +116,16 @@ func SplitName(text string) (word, name string, named bool) {
 		return ResourcePrefix + id, of, ok
 	}
 	return word, name, named
+}
+
+// validID rejects ids that would change the path of a request: an empty one, or a step up.
+func validID(id string) bool { return id != "" && id != "." && id != ".." }
+
+// listOf joins names for a sentence: a, b and c.
+func listOf(names []string) string {
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last]
 }

@@ -1,4 +1,4 @@
-package manifests
+package documents
 
 import (
 	"encoding/json"
@@ -17,7 +17,7 @@ func FuzzDocuments(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		docs, err := testKinds.Read(data, "file.yaml")
+		docs, err := read(testKinds, data, "file.yaml")
 		if err != nil {
 			return
 		}
@@ -33,7 +33,7 @@ func FuzzDocuments(f *testing.F) {
 			if err != nil {
 				t.Fatalf("%q: %v", data, err)
 			}
-			again, err := testKinds.Read(text, "again.json")
+			again, err := read(testKinds, text, "again.json")
 			if err != nil || len(again) != 1 || again[0].Name() != d.Name() || len(again[0].Fields) != len(d.Fields) {
 				t.Fatalf("%q became %s: %v %+v", data, text, err, again)
 			}
