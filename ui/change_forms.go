@@ -24,11 +24,21 @@ type changeForm struct {
 	Confirm                    string   // to be typed; empty: nothing but protected environments of the plan
 	Destructive                bool     // cannot simply be reverted on clusters: the button is red
 	Operation                  api.Operation
-	Rollout                    *rolloutChange    // in place of Operation; nil: none
-	Freeze                     *api.FreezeCreate // to be created with the reason of the change, in place of Operation; nil: none
-	Effect                     *rolloutChange    // whose effect on clusters is shown, in place of that of the change; nil: none
+	Rollout                    *rolloutChange     // in place of Operation; nil: none
+	Freeze                     *api.FreezeCreate  // to be created with the reason of the change, in place of Operation; nil: none
+	Create                     *api.RolloutCreate // to be created with Operation, in place of it; nil: none
+	Input                      *versionInput      // fields to fill in first; nil: none
+	Effect                     *rolloutChange     // whose effect on clusters is shown, in place of that of the change; nil: none
 	Remedies                   []remedy
 	fields                     func(*pageRequest) (documentFields, error) // the fields that change; nil: only the documents are listed
+}
+
+// versionInput holds the fields of the form that changes the version of a component, as they were entered.
+type versionInput struct {
+	Action                            string
+	Version, Layer, Cluster, Strategy string
+	Known                             []string // versions, the newest first
+	Layers, Strategies                []string // to choose from
 }
 
 // choice is a variant of a form.
@@ -197,9 +207,14 @@ func (req *pageRequest) revealLink() string {
 	return page.RequestURI()
 }
 
+// incomplete reports whether fields have to be filled in before there is a change.
+func (p changeForm) incomplete() bool { return p.Input != nil && p.Operation.Op == "" }
+
 // plan returns the plan of a form.
 func (req *pageRequest) plan(p changeForm) (*api.Plan, error) {
 	switch {
+	case p.incomplete():
+		return &api.Plan{}, nil
 	case p.Freeze != nil:
 		return req.planStop(p.Freeze)
 	case p.Rollout != nil:
@@ -222,6 +237,11 @@ func (req *pageRequest) change(p changeForm, hash, reason string) (string, error
 	if r := p.Rollout; r != nil {
 		params := api.ChangeRolloutParams{Stage: optional(r.Stage), PlanHash: &hash, XChangeReason: &reason}
 		_, err := req.fleet.ChangeRolloutWithResponse(req.r.Context(), r.ID, r.Action, &params)
+		return link("rollouts", r.ID), err
+	}
+	if r := p.Create; r != nil {
+		r.Description = reason
+		_, err := req.fleet.CreateRolloutWithResponse(req.r.Context(), &api.CreateRolloutParams{PlanHash: &hash, XChangeReason: &reason}, *r)
 		return link("rollouts", r.ID), err
 	}
 	made, err := req.fleet.ApplyBatchWithResponse(req.r.Context(), nil, api.BatchRequest{Operations: []api.Operation{p.Operation}, PlanHash: hash, Reason: reason})

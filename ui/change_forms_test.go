@@ -1,6 +1,7 @@
 package ui_test
 
 import (
+	"errors"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
@@ -38,6 +39,17 @@ func clusterOf(st *fleet.State, id string) *fleet.Document {
 	return doc
 }
 
+func componentVersion(st *fleet.State, id string) string {
+	doc, _ := st.Get(fleet.KindComponent, id)
+	return doc.Component().ComponentVersion
+}
+
+// createStrategy adds the strategy waves.
+func createStrategy(tx *fleet.Tx) error {
+	_, err := tx.Create(fleet.KindStrategy, []byte(`{"id":"waves","stages":[{"name":"canary","cluster_ids":["cluster-0002"]},{"name":"rest","all":true}]}`))
+	return err
+}
+
 const restorePath = "/ui/changes/2/restore?id=cluster-0001&kind=cluster"
 
 var allChangeForms = map[string]changeForm{
@@ -65,6 +77,23 @@ var allChangeForms = map[string]changeForm{
 		path: "/ui/components/grafana/delete?cascade=true", confirm: "prod", concurrent: patched(fleet.KindCluster, "cluster-0002", `{"patches":{"grafana":{"replicas":2}}}`),
 		applied: deleted(fleet.KindComponent, "grafana"),
 	},
+	"change a version": {
+		path: "/ui/components/podinfo/version?version=6.10.0", concurrent: patched(fleet.KindComponent, "podinfo", `{"component_version":"6.9.5"}`),
+		applied: func(st *fleet.State) bool { return componentVersion(st, "podinfo") == "6.10.0" },
+	},
+	"change the version on a cluster": {
+		path: "/ui/components/podinfo/version?version=6.10.0&cluster=cluster-0002", concurrent: patched(fleet.KindComponent, "podinfo", `{"component_version":"6.9.5"}`),
+		applied: func(st *fleet.State) bool {
+			return componentVersion(st, "podinfo") == "6.9.5" && strings.Contains(string(clusterOf(st, "cluster-0002").Body), `"component_version":"6.10.0"`)
+		},
+	},
+	"change a version as a rollout": {
+		path: "/ui/components/podinfo/version?version=6.10.0&strategy=waves", concurrent: patched(fleet.KindComponent, "podinfo", `{"component_version":"6.9.5"}`),
+		applied: func(st *fleet.State) bool {
+			_, made := st.Get(fleet.KindRollout, "podinfo-6.10.0")
+			return made && componentVersion(st, "podinfo") == "6.9.5"
+		},
+	},
 	"delete a layer": {
 		path: "/ui/layers/gold/delete", confirm: "prod", concurrent: patched(fleet.KindLayer, "gold", `{"description":"Other people's"}`),
 		applied: deleted(fleet.KindLayer, "gold"),
@@ -75,7 +104,9 @@ var allChangeForms = map[string]changeForm{
 func setupChangeForms(t *testing.T, token string) *testEnv {
 	t.Helper()
 	env := setup(t, 8)
-	env.edit(patched(fleet.KindCluster, "cluster-0005", `{"deletion_protection":true,"platform_components":[{"id":"podinfo"}]}`))
+	env.edit(func(tx *fleet.Tx) error {
+		return errors.Join(createStrategy(tx), patched(fleet.KindCluster, "cluster-0005", `{"deletion_protection":true,"platform_components":[{"id":"podinfo"}]}`)(tx))
+	})
 	env.enableChanges()
 	require.Equal(t, http.StatusSeeOther, env.signIn(token).status)
 	return env
@@ -199,7 +230,9 @@ func TestChangeFormAfterRevocation(t *testing.T) {
 	t.Parallel()
 	env := setup(t, 8)
 	env.enableChanges()
-	env.edit(patched(fleet.KindCluster, "cluster-0005", `{"deletion_protection":true,"platform_components":[{"id":"podinfo"}]}`))
+	env.edit(func(tx *fleet.Tx) error {
+		return errors.Join(createStrategy(tx), patched(fleet.KindCluster, "cluster-0005", `{"deletion_protection":true,"platform_components":[{"id":"podinfo"}]}`)(tx))
+	})
 	require.Equal(t, http.StatusSeeOther, env.signIn(env.issueToken("editor", "write")).status)
 	hashes := map[string]string{}
 	for name, p := range allChangeForms {

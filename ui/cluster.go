@@ -215,7 +215,8 @@ type inputView struct {
 	Values            []valueRow
 	Hidden            bool
 	Reveal            string
-	AnyOverridden     bool // a value overrides another document's
+	Version           string // the address of the form that changes the version of the component; empty: the token may not
+	AnyOverridden     bool   // a value overrides another document's
 }
 
 // valueRow is a value of an input with its source.
@@ -251,6 +252,9 @@ func showInput(req *pageRequest) error {
 			view.AnyOverridden = view.AnyOverridden || len(row.Overridden) > 0
 			view.Values = append(view.Values, row)
 		}
+	}
+	if list == "platform-components" {
+		view.Version = req.versionLink(in, client.KindCluster, id)
 	}
 	view.frame = req.frame(in+" on "+id, "clusters")
 	return req.show("input", view)

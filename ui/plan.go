@@ -22,6 +22,7 @@ type planView struct {
 	Refused       string   // message of a refusal
 	Conflicts     []string // values that later revisions changed
 	Empty         bool     // the plan changes nothing
+	Incomplete    bool     // there is no plan yet
 	Hidden        bool     // a value is masked
 	Reveal        string
 	Plan          api.Plan
@@ -72,7 +73,7 @@ func previewForm(makeForm func(*pageRequest) (changeForm, error)) func(*pageRequ
 
 // showPlan computes and shows the current plan, with the problem of a submitted form.
 func (req *pageRequest) showPlan(p changeForm, status int, problem, reason string) error {
-	view := planView{changeForm: p, Offered: req.page.cfg.Changes && req.mayApply(), Problem: problem, Reason: reason, Reveal: req.revealLink()}
+	view := planView{changeForm: p, Offered: req.page.cfg.Changes && req.mayApply(), Incomplete: p.incomplete(), Problem: problem, Reason: reason, Reveal: req.revealLink()}
 	plan, err := req.plan(p)
 	if err == nil {
 		err = req.addEffect(p, plan)
@@ -189,6 +190,8 @@ func submitForm(makeForm func(*pageRequest) (changeForm, error)) func(*pageReque
 func (req *pageRequest) apply(p changeForm) error {
 	reason, hash := strings.TrimSpace(req.r.PostFormValue("reason")), req.r.PostFormValue("plan_hash")
 	switch {
+	case p.incomplete():
+		return req.showPlan(p, http.StatusBadRequest, "Enter a version first.", reason)
 	case hash == "":
 		return req.showPlan(p, http.StatusBadRequest, "View the plan first.", reason)
 	case reason == "":

@@ -189,6 +189,7 @@ var changeForms = map[string]func(*pageRequest) (changeForm, error){
 	"/clusters/{id}/unpin":            unpinForm,
 	"/clusters/{id}/delete":           deleteClusterForm,
 	"/components/{id}/delete":         deleteComponentForm,
+	"/components/{id}/version":        versionForm,
 	"/layers/{id}/delete":             deleteLayerForm,
 	"/definitions/{list}/{id}/delete": deleteDefinitionForm,
 	"/freezes/create-all":             stopForm,

@@ -1,0 +1,87 @@
+package ui_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+)
+
+// layerWithPodinfo adds a layer that has podinfo, with clusters.
+func layerWithPodinfo(tx *fleet.Tx) error {
+	_, err := tx.Create(fleet.KindLayer, []byte(`{"id":"dev-apps","priority":40,"selector":"environment!=prod","platform_components":[{"id":"podinfo"}]}`))
+	return err
+}
+
+// TestVersionForm: the form offers the places where the component is; it shows a plan only for a version, and says what is refused.
+func TestVersionForm(t *testing.T) {
+	t.Parallel()
+	env := setupChangeForms(t, writeToken)
+	env.edit(layerWithPodinfo)
+	const page = "/ui/components/podinfo/version"
+	empty := env.get(page).body
+	require.NotContains(t, empty, "plan_hash")
+	require.NotContains(t, empty, "Nothing would change")
+	require.Contains(t, empty, `<option value="dev-apps">layer dev-apps</option>`)
+	require.Contains(t, empty, `<option value="waves">rollout, by waves</option>`)
+	env.unchanged(func() {
+		require.Equal(t, http.StatusBadRequest, env.send(env.client, http.MethodPost, page, changeForm{}.form("x")).status)
+		for query, says := range map[string]string{
+			"?version=6.10.0&layer=nothing":                 "there is no layer",
+			"?version=6.10.0&cluster=nobody":                "nobody",
+			"?version=not+a+version":                        "version",
+			"?version=6.10.0&strategy=nothing":              "",
+			"?version=" + env.componentVersion("podinfo"):   "this version is set there already",
+			"?version=%3Cimg+src%3Dx+onerror%3Dalert(1)%3E": "",
+		} {
+			rsp := env.get(page + query)
+			require.Contains(t, []int{http.StatusOK, http.StatusNotFound}, rsp.status, query)
+			require.Contains(t, rsp.body, says, query)
+			require.NotContains(t, rsp.body, "<img", query)
+		}
+	})
+	layer := env.get(page + "?version=6.10.0&layer=dev-apps").body
+	require.Contains(t, layer, `<option value="dev-apps" selected>`)
+	require.NotContains(t, env.get("/ui/components/nothing/version").body, "plan_hash")
+
+	require.Contains(t, env.get("/ui/components/podinfo").body, "Change version…")
+	require.Contains(t, env.get("/ui/clusters/cluster-0002/inputs/platform-components/podinfo").body, page+"?cluster=cluster-0002")
+	require.Equal(t, http.StatusSeeOther, env.signIn(readToken).status)
+	require.NotContains(t, env.get("/ui/components/podinfo").body, "Change version…", "a token that may not change it")
+	require.Contains(t, env.get(page+"?version=6.10.0&layer=dev-apps&strategy=waves").body,
+		"frs component set podinfo --layer dev-apps --component-version 6.10.0 --rollout podinfo-6.10.0-dev-apps --strategy waves")
+}
+
+func (env *testEnv) componentVersion(id string) string {
+	return componentVersion(env.replica.State(), id)
+}
+
+// TestVersionInBrowser: the version of a component changes in one layer by stages with at most six clicks.
+func TestVersionInBrowser(t *testing.T) {
+	t.Parallel()
+	env := setup(t, 300)
+	env.edit(createStrategy)
+	env.edit(layerWithPodinfo)
+	a := &user{Browser: signInBrowserAs(t, env, writeToken, true), env: env}
+	a.task("change a version in one layer by stages", func() {
+		a.follow(`nav a[href="/ui/components"]`)
+		a.follow(`a[href="/ui/components/podinfo"]`)
+		a.follow(`.actions a.primary`)
+		a.Run(chromedp.SetValue("#layer", "dev-apps", chromedp.ByQuery), chromedp.SetValue("#strategy", "waves", chromedp.ByQuery), chromedp.SendKeys("#version", "6.10.0", chromedp.ByQuery))
+		a.follow(".filter button")
+		require.Contains(t, a.Text("main"), "when all stages have started")
+		a.Screenshot("page-change-version.png")
+		a.Run(chromedp.SendKeys("#reason", "CHG-9: podinfo 6.10", chromedp.ByQuery))
+		a.follow(".decide button")
+		a.At("/ui/rollouts/podinfo-6.10.0-dev-apps")
+		a.follow(".actions .primary")
+	})
+	require.Contains(t, a.Text("main"), "6.10.0")
+	require.True(t, strings.HasPrefix(a.Text("h1"), "Start stage canary"))
+	require.Empty(t, violations(t, a.Browser))
+	require.Empty(t, a.Complaints())
+}
