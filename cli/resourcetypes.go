@@ -57,7 +57,7 @@ func (v kindCommands) addFromCRD(create *cli.Command) {
 		if err != nil {
 			return err
 		}
-		doc, err := resourcetype.FromCRD(data, input.SourceName(file), id, given["removal"] == "keep")
+		doc, err := resourcetype.FromCRD(data, input.SourceName(file), id, resourcetype.CRDOptions{Keep: given["removal"] == "keep"})
 		if err != nil {
 			return err
 		}

@@ -39,15 +39,22 @@ type crdVersion struct {
 	} `json:"additionalPrinterColumns"`
 }
 
+// CRDOptions are the settings of a resource type from a CustomResourceDefinition.
+type CRDOptions struct {
+	Keep     bool   // Flux keeps the objects when an input is removed
+	Version  string // of the objects, if it is served; otherwise the stored version
+	Named    bool   // definitions have a name of the object, which is the id otherwise
+	Metadata bool   // definitions have labels and annotations
+}
+
 // FromCRD returns the fields of a resource type whose definitions are objects of a CustomResourceDefinition: schema, template and
-// description. If the file has several CustomResourceDefinitions, it uses the one whose plural is the id. keep: Flux keeps
-// the objects when an input is removed.
-func FromCRD(data []byte, file, id string, keep bool) (map[string]any, error) {
+// description. If the file has several CustomResourceDefinitions, it uses the one whose plural is the id.
+func FromCRD(data []byte, file, id string, opt CRDOptions) (map[string]any, error) {
 	of, err := selectCRD(data, file, id)
 	if err != nil {
 		return nil, err
 	}
-	version, err := of.version(file)
+	version, err := of.version(file, opt.Version)
 	if err != nil {
 		return nil, err
 	}
@@ -65,10 +72,19 @@ func FromCRD(data []byte, file, id string, keep bool) (map[string]any, error) {
 		properties["namespace"] = map[string]any{"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "maxLength": 63}
 		required = append(required, "namespace")
 	}
+	if opt.Named {
+		properties["name"] = map[string]any{"type": "string", "maxLength": 253}
+		required = append(required, "name")
+	}
+	if opt.Metadata {
+		for _, name := range []string{"labels", "annotations"} {
+			properties[name] = map[string]any{"type": "object", "additionalProperties": map[string]any{"type": "string"}, "default": map[string]any{}}
+		}
+	}
 	all, _ := root["properties"].(map[string]any)
 	for _, name := range fields {
 		if properties[name] != nil {
-			return nil, args.Errorf("%s: the field %q of %s conflicts with the namespace in inputs: write the resource type by hand and use --file", file, name, of.Spec.Names.Kind)
+			return nil, args.Errorf("%s: the field %q of %s conflicts with the %[2]s in inputs: write the resource type by hand and use --file", file, name, of.Spec.Names.Kind)
 		}
 		properties[name] = closeSchema(all[name])
 		if property, _ := all[name].(map[string]any); property["default"] == nil {
@@ -78,7 +94,7 @@ func FromCRD(data []byte, file, id string, keep bool) (map[string]any, error) {
 	return map[string]any{
 		"description": fmt.Sprintf("%s objects (%s/%s)", of.Spec.Names.Kind, of.Spec.Group, version.Name),
 		"schema":      map[string]any{"type": "object", "additionalProperties": false, "required": required, "properties": properties},
-		"template":    of.template(id, version, fields, keep),
+		"template":    of.template(id, version, fields, opt),
 	}, nil
 }
 
@@ -120,11 +136,11 @@ func selectCRD(data []byte, file, id string) (crd, error) {
 	return same[0], nil
 }
 
-// version returns the stored version, or the first served one if the stored one is not served.
-func (d crd) version(file string) (crdVersion, error) {
+// version returns the wanted version, else the stored one, or the first served one if that is not served.
+func (d crd) version(file, wanted string) (crdVersion, error) {
 	var found *crdVersion
 	for i := range d.Spec.Versions {
-		if v := &d.Spec.Versions[i]; v.Served && (found == nil || v.Storage) {
+		if v := &d.Spec.Versions[i]; v.Served && (found == nil || v.Name == wanted || v.Storage && found.Name != wanted) {
 			found = v
 		}
 	}
@@ -200,25 +216,37 @@ func number(n json.Number) float64 {
 }
 
 // template returns a template that renders an object and its receipt from an input.
-func (d crd) template(id string, version crdVersion, fields []string, keep bool) string {
+func (d crd) template(id string, version crdVersion, fields []string, opt CRDOptions) string {
 	var b strings.Builder
+	name := "inputs.id"
+	if opt.Named {
+		name = "inputs.name"
+	}
 	line := func(format string, values ...any) { fmt.Fprintf(&b, format+"\n", values...) }
 	line("apiVersion: %s/%s", d.Spec.Group, version.Name)
 	line("kind: %s", d.Spec.Names.Kind)
 	line("metadata:")
-	line("  name: << inputs.id | quote >>")
+	line("  name: << %s | quote >>", name)
 	namespace := ""
 	if d.namespaced() {
 		line("  namespace: << inputs.namespace | quote >>")
 		namespace = ` "namespace" inputs.namespace`
 	}
+	if opt.Metadata {
+		line("  labels: << inputs.labels | toJson >>")
+	}
 	line("  annotations:")
 	line("    event.toolkit.fluxcd.io/input: << inputs.receipt | quote >>")
-	if keep {
+	if opt.Keep {
 		line("    fluxcd.controlplane.io/prune: disabled")
 	}
-	for _, name := range fields {
-		line("%s: << inputs.%s | toJson >>", name, name)
+	if opt.Metadata {
+		line(`    <<- range $key, $value := omit inputs.annotations "event.toolkit.fluxcd.io/input" "fluxcd.controlplane.io/prune" >>`)
+		line("    << $key | quote >>: << $value | quote >>")
+		line("    <<- end >>")
+	}
+	for _, field := range fields {
+		line("%s: << inputs.%s | toJson >>", field, field)
 	}
 	ready := ""
 	if condition := version.condition(); condition != "" {
@@ -226,7 +254,7 @@ func (d crd) template(id string, version crdVersion, fields []string, keep bool)
 			"status.conditions.exists(c, c.type == '%s' && c.status == 'True' && (!has(c.observedGeneration) || c.observedGeneration == metadata.generation))", condition))
 	}
 	line(`<<- template "receipt" (dict "list" %q "objects" (list`, id)
-	line(`  (dict "apiVersion" %q "kind" %q "name" inputs.id%s%s))) >>`, d.Spec.Group+"/"+version.Name, d.Spec.Names.Kind, namespace, ready)
+	line(`  (dict "apiVersion" %q "kind" %q "name" %s%s%s))) >>`, d.Spec.Group+"/"+version.Name, d.Spec.Names.Kind, name, namespace, ready)
 	return b.String()
 }
 

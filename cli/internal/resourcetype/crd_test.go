@@ -59,7 +59,7 @@ func TestSchemasOfCRDs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			fields, err := resourcetype.FromCRD([]byte(definition(c.schema)), "crd.yaml", "widgets", false)
+			fields, err := resourcetype.FromCRD([]byte(definition(c.schema)), "crd.yaml", "widgets", resourcetype.CRDOptions{})
 			require.NoError(t, err)
 			schema := fields["schema"].(map[string]any)
 			properties := schema["properties"].(map[string]any)
@@ -79,7 +79,7 @@ func TestConditionsOfCRDs(t *testing.T) {
 		"Reconciled": {`.status.replicas`, `.status.conditions[?(@.type == 'Reconciled')].status`},
 		"":           {`.status.conditions[?(@.type=="Degraded")].status`, `.status.conditions[?(@.type=="Ready")].message`},
 	} {
-		fields, err := resourcetype.FromCRD([]byte(definition(`{"properties": {"spec": {}}}`, columns...)), "crd.yaml", "widgets", false)
+		fields, err := resourcetype.FromCRD([]byte(definition(`{"properties": {"spec": {}}}`, columns...)), "crd.yaml", "widgets", resourcetype.CRDOptions{})
 		require.NoError(t, err)
 		if want == "" {
 			require.NotContains(t, fields["template"], `"ready"`)
@@ -97,10 +97,10 @@ func TestInvalidCRDs(t *testing.T) {
 		definition(`[]`): "has no fields besides metadata", definition(`{"properties": {"namespace": {}}}`): `the field "namespace" of Widget conflicts`,
 		`{"kind": "List", "items": [` + definition(`{}`) + `, ` + definition(`{}`) + `]}`: "NAME is the plural of 2",
 	} {
-		_, err := resourcetype.FromCRD([]byte(text), "crd.yaml", "widgets", false)
+		_, err := resourcetype.FromCRD([]byte(text), "crd.yaml", "widgets", resourcetype.CRDOptions{})
 		require.ErrorContains(t, err, want, text)
 	}
-	_, err := resourcetype.FromCRD([]byte(`{"kind": "List", "items": [`+definition(`{"properties": {"spec": {}}}`)+`]}`), "crd.yaml", "any", false)
+	_, err := resourcetype.FromCRD([]byte(`{"kind": "List", "items": [`+definition(`{"properties": {"spec": {}}}`)+`]}`), "crd.yaml", "any", resourcetype.CRDOptions{})
 	require.NoError(t, err)
 }
 
@@ -109,7 +109,7 @@ func FuzzFromCRD(f *testing.F) {
 	f.Add([]byte(definition(`{"properties": {"spec": {"type": "object", "properties": {"a": {"items": {"nullable": true}}}}}}`)))
 	f.Add([]byte("kind: CustomResourceDefinition\nspec: {versions: [{served: true, schema: {openAPIV3Schema: {properties: [1]}}}]}"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		fields, err := resourcetype.FromCRD(data, "crd.yaml", "widgets", true)
+		fields, err := resourcetype.FromCRD(data, "crd.yaml", "widgets", resourcetype.CRDOptions{Keep: true, Named: true, Metadata: true})
 		if err != nil {
 			return
 		}
