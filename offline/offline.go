@@ -100,7 +100,7 @@ func (f *Fleet) Documents(kind string) (out []json.RawMessage) {
 	return out
 }
 
-// Render returns the objects that a cluster would have, by the shipped ResourceSets.
+// Render returns the objects that a cluster would have, by the shipped ResourceSets and the templates of resource types.
 func (f *Fleet) Render(cluster string) ([]json.RawMessage, error) {
 	doc, err := f.state.Find(fleet.KindCluster, cluster)
 	if err != nil {
@@ -109,29 +109,62 @@ func (f *Fleet) Render(cluster string) ([]json.RawMessage, error) {
 	var objects []json.RawMessage
 	for _, kind := range fleet.Definitions() {
 		list := kind.Endpoint()
-		sets, err := resourceset.Read(charts.ResourceSet(list))
+		shipped, err := resourceset.ParseObjects(charts.ResourceSet(list))
 		if err != nil {
 			return nil, err
 		}
-		raw, err := f.state.Inputs(doc, list, nil)
+		made, err := f.render(doc, list, shipped)
 		if err != nil {
 			return nil, err
 		}
-		inputs := make([]resourceset.Input, len(raw))
-		for i := range raw {
-			if err := json.Unmarshal(raw[i], &inputs[i]); err != nil {
-				return nil, err
-			}
+		objects = append(objects, made...)
+	}
+	for _, of := range f.state.All(fleet.KindResourceType) {
+		var fields api.ResourceType
+		if err := json.Unmarshal(of.Body, &fields); err != nil {
+			return nil, err
 		}
-		budget := &resourceset.Budget{Units: renderUnits, Bytes: renderBytes, Stop: func() error { return nil }}
-		for _, set := range sets {
-			made, err := set.Render(func(string) ([]resourceset.Input, error) { return inputs, nil }, budget)
-			if err != nil {
-				return nil, err
-			}
-			for _, obj := range made {
-				objects = append(objects, obj.JSON)
-			}
+		if fields.Template == "" {
+			continue
+		}
+		like := fleet.KindNamespace.Endpoint()
+		sets, err := resourceset.ForType(charts.ResourceSet(like), like, of.ID, charts.Receipt+fields.Template)
+		if err != nil {
+			return nil, err
+		}
+		made, err := f.render(doc, of.ID, sets)
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, made...)
+	}
+	return objects, nil
+}
+
+// render returns the objects that ResourceSets make of a list of a cluster.
+func (f *Fleet) render(cluster *fleet.Document, list string, manifests []resourceset.Object) (objects []json.RawMessage, err error) {
+	sets, err := resourceset.ReadObjects(manifests)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := f.state.Inputs(cluster, list, nil)
+	if err != nil {
+		return nil, err
+	}
+	inputs := make([]resourceset.Input, len(raw))
+	for i := range raw {
+		if err := json.Unmarshal(raw[i], &inputs[i]); err != nil {
+			return nil, err
+		}
+	}
+	budget := &resourceset.Budget{Units: renderUnits, Bytes: renderBytes, Stop: func() error { return nil }}
+	for _, set := range sets {
+		made, err := set.Render(func(string) ([]resourceset.Input, error) { return inputs, nil }, budget)
+		if err != nil {
+			return nil, err
+		}
+		for _, obj := range made {
+			objects = append(objects, obj.JSON)
 		}
 	}
 	return objects, nil
