@@ -38,10 +38,11 @@ func (s importer) fluxCommand() *cli.Command {
 		Description: "A FILE has the objects of one cluster, whose id is its name without the extension:\n" +
 			"kubectl get helmreleases,helmrepositories,helmcharts,ocirepositories,gitrepositories,buckets,kustomizations,\\\n" +
 			"namespaces,rolebindings,clusterrolebindings,configmaps -A -o yaml > dumps/berlin-01.yaml\n" +
-			"or the output of kustomize build. Of a DIR, each file and each folder in it is a cluster.\n\n" +
+			"or the output of kustomize build. Of a DIR, each file and each folder in it is a cluster. Custom objects are taken if their\n" +
+			"CustomResourceDefinitions are in the dump too: docs/bring-your-fleet.md has the commands.\n\n" +
 			"It needs no server and changes nothing on a cluster. DIR of --out gets the documents, and report.md: the fields that are taken,\n" +
 			"that the templates set, and that are not expressible, with proposals. --check renders every cluster from the documents and\n" +
-			"compares it with the dump; the exit code is 1 if there is a difference that the report does not list. Steps: docs/bring-your-fleet.md.\n\n" +
+			"compares it with the dump; the exit code is 1 if there is a difference that the report does not list.\n\n" +
 			args.ExampleText(
 				"import flux dumps/ --out fleet/ --check",
 				"import flux dumps/prod dumps/dev --out fleet/ --label-from environment=folder",
@@ -89,12 +90,19 @@ func (s importer) importFlux(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.writeImport(out, clusters, result); err != nil {
+	if err := s.writeImport(out, result); err != nil {
 		return err
 	}
 	n := result.Report.Totals()
 	s.Note("%d fields taken, %d defaults of the template, %d replaced, %d not expressible: see %s.", n[0], n[1], n[2], n[3], filepath.Join(out, "report.md"))
 	s.Note("%d lines of YAML became %d.", result.Report.Before, result.Report.After)
+	if types := result.Report.Types; len(types) > 0 {
+		var sum fluximport.TypeCount
+		for _, of := range types {
+			sum.Objects, sum.Definitions = sum.Objects+of.Objects, sum.Definitions+of.Definitions
+		}
+		s.Note("%s with %s of %s.", summarize.Count(len(types), "resource type"), summarize.Count(sum.Definitions, "definition"), summarize.Count(sum.Objects, "custom object"))
+	}
 	if !c.Bool("check") {
 		return nil
 	}
@@ -132,7 +140,7 @@ func (s importer) checkImport(dir string, result *fluximport.Result) error {
 }
 
 // writeImport writes the documents and the report: all of them, or after an error none.
-func (s importer) writeImport(out string, clusters []*fluxdump.Cluster, result *fluximport.Result) error {
+func (s importer) writeImport(out string, result *fluximport.Result) error {
 	if err := os.MkdirAll(out, 0o750); err != nil {
 		return err
 	}
@@ -142,7 +150,7 @@ func (s importer) writeImport(out string, clusters []*fluxdump.Cluster, result *
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // what was not moved
 	export := manifests.Export{New: true}
-	for _, kind := range fluximport.Kinds {
+	for _, kind := range result.Kinds {
 		of, _ := kinds.ForFiles().Find(kind)
 		if err := export.Add(of, result.Documents[kind]); err != nil {
 			return err
@@ -151,15 +159,14 @@ func (s importer) writeImport(out string, clusters []*fluxdump.Cluster, result *
 	if _, err := export.WriteFiles(dir); err != nil {
 		return err
 	}
-	for _, c := range clusters {
-		lines, err := fluximport.Lines(c)
-		if err != nil {
-			return err
-		}
-		result.Report.Before += lines
+	if result.Report.Before, err = result.Lines(); err != nil {
+		return err
 	}
 	err = filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
+		switch {
+		case err == nil && entry.Name() == kinds.ResourceTypes.List:
+			return filepath.SkipDir // the schemas are those of the cluster
+		case err != nil || entry.IsDir():
 			return err
 		}
 		text, err := os.ReadFile(path)

@@ -20,12 +20,15 @@ import (
 type builder struct {
 	report    *Report
 	clusters  []*member
-	entries   map[string][]entry // namespaces and role bindings by kind
-	refused   map[string]string  // reasons by kind/id
+	customs   map[fluxdump.Ref]*customKind // by group and kind
+	entries   map[string][]entry           // by kind
+	refused   map[string]string            // reasons by kind, kind/id, and kind/id/cluster
 	groups    []*group
 	documents map[string][]json.RawMessage
 	ids       map[string][]string // of the documents, by kind
-	layers    []map[string]any
+	// literal: custom objects have no references to variables, to find the one whose references are refused; settled: it is found.
+	literal, settled bool
+	layers           []map[string]any
 }
 
 // member is a cluster of the fleet.
@@ -36,6 +39,7 @@ type member struct {
 
 	components, namespaces, rolebindings []any
 	patches                              map[string]any
+	resources                            map[string][]any // by type
 }
 
 // entry is a definition of one cluster.
@@ -57,6 +61,7 @@ func (b *builder) build(opt Options) error {
 	b.documents, b.ids, b.layers = map[string][]json.RawMessage{}, map[string][]string{}, nil
 	for _, m := range b.clusters {
 		m.variables, m.patches, m.components, m.namespaces, m.rolebindings, m.defined = map[string]any{}, map[string]any{}, nil, nil, nil, nil
+		m.resources = map[string][]any{}
 	}
 	b.groups = b.group()
 	for _, g := range b.groups {
@@ -64,8 +69,13 @@ func (b *builder) build(opt Options) error {
 			return err
 		}
 	}
-	for _, kind := range slices.Sorted(maps.Keys(b.entries)) {
-		if err := b.define(kind, b.entries[kind]); err != nil {
+	for _, kind := range []string{"namespace", "rolebinding"} {
+		if err := b.define(kind); err != nil {
+			return err
+		}
+	}
+	for _, of := range slices.SortedFunc(maps.Keys(b.customs), compareRefs) {
+		if err := b.defineCustom(b.customs[of]); err != nil {
 			return err
 		}
 	}
@@ -84,7 +94,7 @@ func (b *builder) build(opt Options) error {
 		id := m.cluster.Name
 		doc := map[string]any{
 			"id": id, "cluster_dns": strings.ToLower(id + "." + opt.DNSSuffix), "environment": cmp.Or(m.labels["environment"], opt.Environment),
-			"platform_components": m.components, "namespaces": m.namespaces, "rolebindings": m.rolebindings, "patches": m.patches, "variables": m.variables,
+			"platform_components": m.components, "namespaces": m.namespaces, "rolebindings": m.rolebindings, "resources": m.resources, "patches": m.patches, "variables": m.variables,
 		}
 		labels := maps.Clone(m.labels)
 		delete(labels, "environment")
@@ -97,6 +107,18 @@ func (b *builder) build(opt Options) error {
 	return nil
 }
 
+// kinds returns the kinds of documents, in the order in which they refer to each other.
+func (b *builder) kinds() []string {
+	var resources []string
+	for kind := range b.documents {
+		if strings.HasPrefix(kind, resourcePrefix) {
+			resources = append(resources, kind)
+		}
+	}
+	slices.Sort(resources)
+	return slices.Concat([]string{"namespace", "rolebinding", "platform_component", "resource_type"}, resources, []string{"layer", "cluster"})
+}
+
 func (b *builder) add(kind string, doc map[string]any) error {
 	raw, err := render.Encode(doc)
 	b.documents[kind] = append(b.documents[kind], raw)
@@ -107,13 +129,19 @@ func (b *builder) add(kind string, doc map[string]any) error {
 // create creates the documents. again: some definitions were refused, and the documents have to be built without them.
 func (b *builder) create(fleet Fleet) (again bool, err error) {
 	var problems []error
-	err = fleet.Create(Kinds, b.documents, func(kind string, index int, pointer, detail string) {
+	err = fleet.Create(b.kinds(), b.documents, func(kind string, index int, pointer, detail string) {
 		id := b.ids[kind][index]
 		switch keys := pointerKeys(pointer); {
 		case kind == "platform_component":
 			again = b.refuse(id, "", keys, detail) || again
 		case kind == "cluster" && len(keys) >= 3 && keys[0] == "patches":
 			again = b.refuse(keys[1], id, []string{"patches", keys[2]}, detail) || again
+		case kind == "cluster" && len(keys) >= 3 && keys[0] == "resources":
+			again = b.refuseOverrides(id, keys[1:], detail) || again
+		case kind == "resource_type":
+			b.refused[resourcePrefix+id], again = "the resource type is refused: "+detail, true
+		case strings.HasPrefix(kind, resourcePrefix):
+			b.refused[kind+"/"+id], again = strings.TrimPrefix(pointer, "/spec/")+": "+detail, true
 		case kind == "namespace", kind == "rolebinding":
 			b.refused[kind+"/"+id], again = detail, true
 		default:
@@ -121,12 +149,18 @@ func (b *builder) create(fleet Fleet) (again bool, err error) {
 		}
 	})
 	switch {
+	case err == nil && b.literal && !b.settled:
+		b.literal, b.settled = false, true
+		return true, nil
 	case err == nil:
 		return false, nil
 	case again: // problems of clusters may be that a definition is missing
 		for _, m := range b.clusters {
 			m.dropDependencies()
 		}
+		return true, nil
+	case !b.literal && len(b.customs) > 0: // the result of a reference may be refused on a cluster, and such a problem has no place
+		b.literal = true
 		return true, nil
 	case len(problems) > 0:
 		return false, fmt.Errorf("the fleet cannot have the documents: %w", errors.Join(problems...))
@@ -215,7 +249,7 @@ func numbered(id string, n int) string {
 }
 
 func compareRefs(a, b fluxdump.Ref) int {
-	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Group, b.Group))
 }
 
 var noLabel = regexp.MustCompile(`[^a-z0-9]+`)
@@ -371,7 +405,7 @@ func (b *builder) adopt(fleet Fleet) error {
 
 // checkSecrets refuses documents with a value of a Secret, as the last of all checks: no translation writes one.
 func (b *builder) checkSecrets(clusters []*fluxdump.Cluster) error {
-	for _, kind := range Kinds {
+	for _, kind := range b.kinds() {
 		for _, doc := range b.documents[kind] {
 			for _, c := range clusters {
 				if secret, found := c.SecretIn(string(doc)); found {

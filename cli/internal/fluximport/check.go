@@ -37,7 +37,7 @@ func (t *translator) shown(v any) string {
 // Check creates a fleet of documents, renders every cluster, compares it object by object with the dump, and returns the differences that
 // the report does not list and the number of compared objects.
 func (r *Result) Check(fleet Fleet, documents map[string][]json.RawMessage) (differences []Difference, compared int, err error) {
-	if err := fleet.Create(Kinds, documents, func(string, int, string, string) {}); err != nil {
+	if err := fleet.Create(r.Kinds, documents, func(string, int, string, string) {}); err != nil {
 		return nil, 0, err
 	}
 	for _, t := range r.clusters {
@@ -125,20 +125,23 @@ func (t *translator) compare(rendered map[fluxdump.Ref]fluxdump.Object) (out []D
 		expect(c.object, fromDump, fromFleet)
 	}
 	for _, o := range t.defined {
-		fromDump := definitionFacts(o)
+		fromDump := t.definitionFacts(o)
 		if isUnbuilt(o) {
 			for at, value := range fromDump {
 				fromDump[at] = substituted(value, t.settings)
 			}
 		}
-		expect(o, fromDump, definitionFacts(rendered[o.Ref]))
+		expect(o, fromDump, t.definitionFacts(rendered[o.Ref]))
 	}
 	return out, compared
 }
 
-// definitionFacts returns what a namespace or a role binding is, by path.
-func definitionFacts(o fluxdump.Object) map[path]any {
+// definitionFacts returns what a namespace, a role binding or a custom object is, by path.
+func (t *translator) definitionFacts(o fluxdump.Object) map[path]any {
 	out := leaves(o.At("roleRef"))
+	if k := t.customs[fluxdump.Ref{Group: o.Group, Kind: o.Kind}]; k != nil {
+		out = k.facts(o)
+	}
 	for _, name := range []string{"labels", "annotations"} {
 		all, _ := o.At("metadata", name).(map[string]any)
 		for key, value := range all {

@@ -15,11 +15,7 @@ import (
 func (b *builder) definitions(m *member) {
 	known := map[string]bool{}
 	for _, o := range m.cluster.Objects {
-		of, owned := o.Owner()
-		if m.done[of] != nil || !owned && !isUnbuilt(o) {
-			continue
-		}
-		if _, inDump := m.cluster.Find(of); owned && inDump && !m.replaced[of] {
+		if !m.takesOver(o) {
 			continue
 		}
 		e := entry{on: m, object: o, id: o.Name}
@@ -65,6 +61,13 @@ func (b *builder) definitions(m *member) {
 	}
 }
 
+// takesOver reports whether the fleet has to apply an object: a replaced Kustomization applies it, or it comes from kustomize build.
+func (m *member) takesOver(o fluxdump.Object) bool {
+	of, owned := o.Owner()
+	_, inDump := m.cluster.Find(of)
+	return m.done[of] == nil && (owned && (!inDump || m.replaced[of]) || !owned && isUnbuilt(o))
+}
+
 // binding returns the fields of a role binding, or the reason why the fleet cannot have it.
 func binding(o fluxdump.Object) (fields map[string]any, problem string) {
 	fields = map[string]any{"role": o.Text("roleRef", "name"), "subjects": []any{}}
@@ -100,18 +103,9 @@ func (t *translator) metadata(o fluxdump.Object, fields map[string]any) (problem
 		all, _ := o.At("metadata", name).(map[string]any)
 		kept := map[string]any{}
 		for key, value := range all {
-			text := fmt.Sprint(value)
-			if secret, found := t.cluster.SecretIn(text); found {
-				return secretProposal(secret)
-			}
-			if isUnbuilt(o) {
-				converted, reason := t.references(text, false)
-				if reason != "" {
-					return fmt.Sprintf("the value of %s: %s", key, reason)
-				}
-				text = fmt.Sprint(converted)
-			} else {
-				text = escapeReferences(text)
+			text, reason := t.text(o, fmt.Sprint(value), false)
+			if reason != "" {
+				return fmt.Sprintf("the value of %s: %s", key, reason)
 			}
 			if !isAutomatic(key) {
 				kept[key] = text
@@ -130,28 +124,32 @@ func isAutomatic(key string) bool {
 		strings.HasPrefix(key, "kubectl.kubernetes.io/") || strings.HasPrefix(key, "resourceset.fluxcd.controlplane.io/")
 }
 
-// define adds the most frequent form of each definition. Clusters with another form do not get it.
-func (b *builder) define(kind string, entries []entry) error {
-	byID := map[string][]entry{}
-	for _, e := range entries {
-		byID[e.id] = append(byID[e.id], e)
-	}
-	for _, id := range slices.Sorted(maps.Keys(byID)) {
-		var forms []map[string]any
-		for _, e := range byID[id] {
-			forms = append(forms, e.fields)
-		}
-		if reason := b.refused[kind+"/"+id]; reason != "" {
-			for _, e := range byID[id] {
-				b.report.reject(e.on.cluster.Name, e.object.Ref, "", reason)
-				b.report.keep(e.on.cluster.Name, e.object.Ref, reason)
-			}
+// accepted returns the entries of a kind by id, without those that the fleet has refused.
+func (b *builder) accepted(kind string) map[string][]entry {
+	out := map[string][]entry{}
+	for _, e := range b.entries[kind] {
+		if reason := cmp.Or(b.refused[kind], b.refused[kind+"/"+e.id], b.refused[kind+"/"+e.id+"/"+e.on.cluster.Name]); reason != "" {
+			b.report.reject(e.on.cluster.Name, e.object.Ref, "", "the object is not taken: "+reason)
+			b.report.keep(e.on.cluster.Name, e.object.Ref, reason)
 			continue
+		}
+		out[e.id] = append(out[e.id], e)
+	}
+	return out
+}
+
+// define adds the most frequent form of each definition. Clusters with another form do not get it.
+func (b *builder) define(kind string) error {
+	accepted := b.accepted(kind)
+	for _, id := range slices.Sorted(maps.Keys(accepted)) {
+		var forms []map[string]any
+		for _, e := range accepted[id] {
+			forms = append(forms, e.fields)
 		}
 		best, _ := mostFrequent(forms)
 		doc := maps.Clone(best)
 		doc["id"] = id
-		for _, e := range byID[id] {
+		for _, e := range accepted[id] {
 			switch {
 			case !reflect.DeepEqual(e.fields, best):
 				b.report.keep(e.on.cluster.Name, e.object.Ref, "on some clusters it differs from the one in the fleet, and a definition has one form: make them equal, and assign it")

@@ -10,6 +10,7 @@ package fluximport
 
 import (
 	"encoding/json"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -32,9 +33,6 @@ type Fleet interface {
 	Render(cluster string) ([]json.RawMessage, error)
 }
 
-// Kinds are the kinds of documents that an import creates, in the order in which they refer to each other.
-var Kinds = []string{"namespace", "rolebinding", "platform_component", "layer", "cluster"}
-
 // Options are the settings of an import.
 type Options struct {
 	Labels      []Label
@@ -46,6 +44,7 @@ type Options struct {
 // Result is a translated fleet.
 type Result struct {
 	Report    *Report
+	Kinds     []string                     // of documents, in the order in which they refer to each other
 	Documents map[string][]json.RawMessage // by kind
 
 	clusters []*translator
@@ -55,13 +54,17 @@ type Result struct {
 func Import(clusters []*fluxdump.Cluster, newFleet func() Fleet, opt Options) (*Result, error) {
 	r, fleet := &Result{Report: newReport()}, newFleet()
 	r.Report.clusters = clusters
-	b := &builder{report: r.Report, entries: map[string][]entry{}, refused: map[string]string{}}
+	customs, err := customKinds(clusters)
+	if err != nil {
+		return nil, err
+	}
+	b := &builder{report: r.Report, customs: customs, entries: map[string][]entry{}, refused: map[string]string{}}
 	n := 0
 	for _, cluster := range clusters {
 		if !clusterID.MatchString(cluster.Name) || len(cluster.Name) > 63 {
 			return nil, args.Errorf("%s: %q cannot be the id of a cluster: rename it to at most 63 lower-case letters, digits, - and .", cluster.Source, cluster.Name)
 		}
-		t := &translator{cluster: cluster, fleet: fleet, report: r.Report, used: map[string]bool{}, defaults: map[string]string{}, copies: map[fluxdump.Ref]fluxdump.Ref{}, done: map[fluxdump.Ref]*component{}, replaced: map[fluxdump.Ref]bool{}}
+		t := &translator{cluster: cluster, fleet: fleet, report: r.Report, customs: customs, used: map[string]bool{}, defaults: map[string]string{}, copies: map[fluxdump.Ref]fluxdump.Ref{}, done: map[fluxdump.Ref]*component{}, replaced: map[fluxdump.Ref]bool{}}
 		t.settings = t.readSettings(opt.Settings)
 		t.translate()
 		n += len(t.done)
@@ -77,6 +80,7 @@ func Import(clusters []*fluxdump.Cluster, newFleet func() Fleet, opt Options) (*
 	if n == 0 {
 		return nil, args.Errorf("there is no HelmRelease and no Kustomization that the fleet can have in %s", clusters[0].Source)
 	}
+	b.customObjects()
 	for again := true; again; {
 		if err := b.build(opt); err != nil {
 			return nil, err
@@ -85,7 +89,6 @@ func Import(clusters []*fluxdump.Cluster, newFleet func() Fleet, opt Options) (*
 			return nil, err
 		}
 		fleet = newFleet()
-		var err error
 		if again, err = b.create(fleet); err != nil {
 			return nil, err
 		}
@@ -93,8 +96,9 @@ func Import(clusters []*fluxdump.Cluster, newFleet func() Fleet, opt Options) (*
 	if err := b.adopt(fleet); err != nil {
 		return nil, err
 	}
-	r.Documents = map[string][]json.RawMessage{}
-	for _, kind := range Kinds {
+	r.Report.Types = b.types()
+	r.Kinds, r.Documents = b.kinds(), map[string][]json.RawMessage{}
+	for _, kind := range b.kinds() {
 		for _, doc := range fleet.Documents(kind) {
 			short, err := shorten(kind, doc)
 			if err != nil {
@@ -166,8 +170,11 @@ func (t *translator) translate() {
 		case o.Group == "" && o.Kind == "Namespace", o.Group == rbacGroup && strings.HasSuffix(o.Kind, "RoleBinding"):
 		case o.Kind == "ConfigMap" || o.Kind == "Secret":
 			t.report.keep(t.cluster.Name, o.Ref, "apply it as before, for example with a component of type kustomize")
+		case t.customs[fluxdump.Ref{Group: o.Group, Kind: o.Kind}] != nil:
+		case o.Group == crdGroup:
+			t.report.keep(t.cluster.Name, o.Ref, "install it with a component, before its objects")
 		default:
-			t.report.keep(t.cluster.Name, o.Ref, "a resource type can hold it: resource-type create --from-crd, or a component of type kustomize")
+			t.report.keep(t.cluster.Name, o.Ref, "a component of type kustomize can apply it; if the kind is of your own, add its CustomResourceDefinition to the dump")
 		}
 	}
 	t.sources()
@@ -244,6 +251,11 @@ func shorten(kind string, doc json.RawMessage) (json.RawMessage, error) {
 			kind == "platform_component" && (key == "component_version" || key == "oci_tag") && value == "latest":
 			delete(fields, key)
 		}
+	}
+	if spec, ok := fields["spec"].(map[string]any); ok {
+		maps.DeleteFunc(spec, func(field string, value any) bool {
+			return (field == "labels" || field == "annotations") && normal(value) == nil
+		})
 	}
 	return json.Marshal(fields)
 }

@@ -52,12 +52,13 @@ func TestShapes(t *testing.T) {
 		"mixed":    {},
 		"git":      {},
 		"complete": {},
+		"custom":   {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			result, clusters := imported(t, opt, filepath.Join("testdata", name))
 			var text strings.Builder
-			for _, kind := range Kinds {
+			for _, kind := range result.Kinds {
 				for _, doc := range result.Documents[kind] {
 					yaml, err := render.YAML(doc)
 					require.NoError(t, err)
@@ -76,18 +77,24 @@ func TestShapes(t *testing.T) {
 			require.NoError(t, err)
 			require.Empty(t, differences)
 			require.NotZero(t, compared)
-			requireEachFieldOnce(t, result.Report, clusters)
+			requireEachFieldOnce(t, result, clusters)
 			require.NotContains(t, text.String(), "correct-horse")
 		})
 	}
 }
 
-// requireEachFieldOnce: every field of the spec of each object of Flux has exactly one outcome.
-func requireEachFieldOnce(t *testing.T, r *Report, clusters []*fluxdump.Cluster) {
+// requireEachFieldOnce: every field of the spec of each object of Flux, and of each custom object of Git, has exactly one outcome.
+func requireEachFieldOnce(t *testing.T, result *Result, clusters []*fluxdump.Cluster) {
 	t.Helper()
-	want, got := map[string]int{}, map[string]int{}
-	for _, c := range clusters {
+	r, want, got := result.Report, map[string]int{}, map[string]int{}
+	for i, c := range clusters {
 		for _, o := range c.Objects {
+			custom := result.clusters[i].customs[fluxdump.Ref{Group: o.Group, Kind: o.Kind}] != nil
+			if of, _ := o.Owner(); custom && result.clusters[i].replaced[of] && o.At("metadata", "ownerReferences") == nil {
+				for at := range leaves(customFields(o)) {
+					want[fmt.Sprint(c.Name, " ", o.Ref, " ", at)]++
+				}
+			}
 			if o.Group != sourceGroup && !isRelease(o.Ref) && !isKustomization(o.Ref) {
 				continue
 			}
@@ -149,9 +156,19 @@ func TestCheckFindsDifferences(t *testing.T) {
 		{"complete", "rolebinding", "readers", func(d map[string]any) { d["subjects"].([]any)[0].(map[string]any)["name"] = "other" }, "subjects"},
 		{"complete", "rolebinding", "readers-of-all", func(d map[string]any) { delete(d, "labels") }, "labels.team"},
 		{"complete", "cluster", "one", func(d map[string]any) { delete(d, "namespaces") }, "labels.pod-security.kubernetes.io/enforce"},
+		{"custom", "resource/certs-example-com", "web", func(d map[string]any) { d["spec"].(map[string]any)["spec"].(map[string]any)["host"] = "other" }, "spec.host"},
+		{"custom", "resource/certs-example-com", "web", func(d map[string]any) { delete(d["spec"].(map[string]any)["spec"].(map[string]any), "days") }, ""},
+		{"custom", "resource/certs-example-com", "web", func(d map[string]any) { d["spec"].(map[string]any)["spec"].(map[string]any)["days"] = 91 }, "spec.days"},
+		{"custom", "resource/certs-example-com", "web", func(d map[string]any) { delete(d["spec"].(map[string]any), "labels") }, "labels.team"},
+		{"custom", "resource/certs-example-com", "web", func(d map[string]any) { d["spec"].(map[string]any)["name"] = "other" }, "apiVersion"},
+		{"custom", "resource/certs-example-com", "web.tools", func(d map[string]any) { d["spec"].(map[string]any)["namespace"] = "other" }, "apiVersion"},
+		{"custom", "cluster", "two", func(d map[string]any) { delete(d, "resources") }, "data.addresses"},
+		{"custom", "resource_type", "certs-example-com", func(d map[string]any) {
+			d["template"] = strings.ReplaceAll(d["template"].(string), "example.com/v1", "example.com/v2")
+		}, "apiVersion"},
 		{"settings", "cluster", "eu-paris", func(d map[string]any) { d["variables"].(map[string]any)["REPLICAS"] = "7" }, "values.replicaCount"},
 	} {
-		t.Run(c.shape+" "+c.path, func(t *testing.T) {
+		t.Run(c.shape+" "+c.id+" "+c.path, func(t *testing.T) {
 			t.Parallel()
 			result, _ := imported(t, Options{Settings: []string{"cluster-settings"}}, filepath.Join("testdata", c.shape))
 			changed := maps.Clone(result.Documents)
@@ -171,6 +188,10 @@ func TestCheckFindsDifferences(t *testing.T) {
 			require.True(t, found)
 			differences, _, err := result.Check(newFleet(), changed)
 			require.NoError(t, err)
+			if c.path == "" { // a default
+				require.Empty(t, differences)
+				return
+			}
 			require.True(t, slices.ContainsFunc(differences, func(d Difference) bool { return d.Path == c.path }), "%v", differences)
 		})
 	}

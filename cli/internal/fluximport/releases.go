@@ -44,11 +44,12 @@ type translator struct {
 	cluster  *fluxdump.Cluster
 	fleet    Fleet
 	report   *Report
+	customs  map[fluxdump.Ref]*customKind  // by group and kind
 	settings map[string]string             // variables of the cluster, from the ConfigMaps of its settings
 	defaults map[string]string             // of variables that the settings do not have
 	used     map[string]bool               // variables that texts of the files refer to
 	copies   map[fluxdump.Ref]fluxdump.Ref // the object that has to be copied to an object of flux-system
-	defined  []fluxdump.Object             // namespaces and role bindings that the fleet has
+	defined  []fluxdump.Object             // namespaces, role bindings and custom objects that the fleet has
 	done     map[fluxdump.Ref]*component
 	replaced map[fluxdump.Ref]bool // Kustomizations
 }

@@ -41,8 +41,15 @@ type Report struct {
 	steps    map[string][]string        // before the hand-over, with the clusters
 	ignored  map[objectOf][]path        // differences that the report lists
 	clusters []*fluxdump.Cluster
+	Types    []TypeCount
 	Before   int // lines of YAML in the dump
-	After    int // lines of YAML in the written files
+	After    int // lines of YAML in the written files, without resource types
+}
+
+// TypeCount counts the custom objects that have a definition of a resource type.
+type TypeCount struct {
+	ID                   string
+	Objects, Definitions int
 }
 
 type (
@@ -132,7 +139,7 @@ func (r *Report) markdown() string {
 	var b strings.Builder
 	line := func(format string, values ...any) { fmt.Fprintf(&b, format+"\n", values...) }
 	line("# Import of %s\n", plural(len(r.clusters), "cluster"))
-	line("Lines of YAML: %d in the dumps (objects of Flux, namespaces and role bindings), %d in the files of the fleet.\n", r.Before, r.After)
+	line("Lines of YAML: %d in the dumps (objects of Flux, namespaces, role bindings, and custom objects that are taken), %d in the files of the fleet (without resource types).\n", r.Before, r.After)
 	line("## Fields\n\nEach field of the `spec` of each object is counted once, by its outcome. *Replaced* are fields of Kustomizations and sources that are not needed after the hand-over.\n")
 	line("| kind | %s |\n|---|---|---|---|---|", strings.Join(outcomes, " | "))
 	row := func(name string, n [4]int) { line("| %s | %d | %d | %d | %d |", name, n[0], n[1], n[2], n[3]) }
@@ -141,6 +148,13 @@ func (r *Report) markdown() string {
 		row(kind, counts[kind])
 	}
 	row("**all**", r.Totals())
+	if len(r.Types) > 0 {
+		line("\n## Resource types\n\nEach has the schema of a CustomResourceDefinition, which the fleet does not install. Flux keeps the objects when they are unassigned, until you change `removal`.\n")
+		line("| resource type | objects | definitions |\n|---|---|---|")
+	}
+	for _, of := range r.Types {
+		line("| %s | %d | %d |", of.ID, of.Objects, of.Definitions)
+	}
 	r.writeLeft(line)
 	if len(r.objects) > 0 {
 		line("\n## Objects that stay as they are\n\nThe import neither takes nor changes them. Check them before you delete the Kustomization that applies them.\n")
@@ -220,26 +234,33 @@ func plural(n int, noun string) string {
 }
 
 // Lines returns the number of lines of YAML of the objects that an import reads, without their status.
-func Lines(c *fluxdump.Cluster) (n int, err error) {
-	for _, o := range c.Objects {
-		if o.Group != sourceGroup && o.Group != rbacGroup && o.Kind != "Namespace" && !isRelease(o.Ref) && !isKustomization(o.Ref) {
-			continue
+func (r *Result) Lines() (n int, err error) {
+	for _, t := range r.clusters {
+		custom := map[fluxdump.Ref]bool{}
+		for _, o := range t.defined {
+			custom[o.Ref] = true
 		}
-		fields := map[string]any{"apiVersion": o.APIVersion, "kind": o.Kind}
-		for _, at := range [][]string{{"metadata", "name"}, {"metadata", "namespace"}, {"metadata", "labels"}, {"metadata", "annotations"}, {"spec"}, {"roleRef"}, {"subjects"}} {
-			if value := o.At(at...); value != nil {
-				fields[strings.Join(at, " ")] = value
+		for _, o := range t.cluster.Objects {
+			if o.Group != sourceGroup && o.Group != rbacGroup && o.Kind != "Namespace" && !isRelease(o.Ref) && !isKustomization(o.Ref) && !custom[o.Ref] {
+				continue
 			}
+			fields := map[string]any{"apiVersion": o.APIVersion, "kind": o.Kind}
+			maps.Copy(fields, customFields(o))
+			for _, name := range []string{"name", "namespace", "labels", "annotations"} {
+				if value := o.At("metadata", name); value != nil {
+					fields["metadata "+name] = value
+				}
+			}
+			raw, err := render.Encode(fields)
+			if err != nil {
+				return 0, err
+			}
+			text, err := render.YAML(raw)
+			if err != nil {
+				return 0, err
+			}
+			n += strings.Count(string(text), "\n")
 		}
-		raw, err := render.Encode(fields)
-		if err != nil {
-			return 0, err
-		}
-		text, err := render.YAML(raw)
-		if err != nil {
-			return 0, err
-		}
-		n += strings.Count(string(text), "\n")
 	}
 	return n, nil
 }

@@ -37,17 +37,8 @@ func (t *translator) convert(c *component, at path, value any) any {
 	}
 	var problem string
 	converted := mapTexts(value, true, func(text string, whole bool) any {
-		if secret, found := t.cluster.SecretIn(text); found {
-			problem = secretProposal(secret)
-			return omitted
-		}
-		if !isUnbuilt(c.object) {
-			return escapeReferences(text)
-		}
-		out, reason := t.references(text, whole)
-		if reason != "" {
-			problem = reason
-		}
+		out, reason := t.text(c.object, text, whole)
+		problem = cmp.Or(problem, reason)
 		return out
 	})
 	if problem != "" {
@@ -55,6 +46,17 @@ func (t *translator) convert(c *component, at path, value any) any {
 		return omitted
 	}
 	return converted
+}
+
+// text returns a text of an object with references of the fleet in place of those of Flux, or the reason why the fleet cannot have it.
+func (t *translator) text(o fluxdump.Object, text string, whole bool) (out any, problem string) {
+	if secret, found := t.cluster.SecretIn(text); found {
+		return omitted, secretProposal(secret)
+	}
+	if !isUnbuilt(o) {
+		return escapeReferences(text), ""
+	}
+	return t.references(text, whole)
 }
 
 // omitted is the result of a value that the fleet cannot have.
