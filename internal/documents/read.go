@@ -65,6 +65,12 @@ type Reader struct {
 	first     map[string]string // the source of each document, by name
 }
 
+// Untrusted returns a Reader of files of others: at most 500,000 values in a document (200 MB of memory while it is read), four million
+// in all, 128 MiB of YAML with its aliases, and 20 problems.
+func Untrusted(kinds Kinds) *Reader {
+	return &Reader{Kinds: kinds, MaxProblems: 20, Budget: &strictyaml.Budget{Values: 4_000_000, DocumentValues: 500_000, Bytes: 128 << 20}}
+}
+
 // Documents returns the documents of the files in their order, or all problems together.
 func (r *Reader) Documents() ([]Document, error) {
 	if len(r.problems) > 0 {

@@ -1,6 +1,7 @@
 package documents
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -87,6 +88,27 @@ func TestIsFile(t *testing.T) {
 	} {
 		if got := IsFile(name); got != want {
 			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// TestUntrusted: ten thousand clusters in files of their own, and two thousand in one file, are within the budget of files of others.
+func TestUntrusted(t *testing.T) {
+	t.Parallel()
+	one, many := Untrusted(testKinds), Untrusted(testKinds)
+	entries := strings.Repeat("  - id: component\n    enabled: true\n", 9)
+	list := strings.Builder{}
+	list.WriteString("clusters:\n")
+	for i := range 10_000 {
+		if i%5 == 0 {
+			fmt.Fprintf(&list, "- id: c%d\n  platform_components:\n%s", i, entries)
+		}
+		many.Add(fmt.Appendf(nil, "kind: cluster\nid: c%d\nplatform_components:\n%s", i, entries), fmt.Sprint("c", i, ".yaml"))
+	}
+	one.Add([]byte(list.String()), "fleet.yaml")
+	for want, r := range map[int]*Reader{2_000: one, 10_000: many} {
+		if docs, err := r.Documents(); err != nil || len(docs) != want {
+			t.Errorf("%d documents, %v", len(docs), err)
 		}
 	}
 }
