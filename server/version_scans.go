@@ -291,7 +291,7 @@ func componentSource(p *api.PlatformComponent) (versions.Source, bool) {
 	case p.Type == "helm":
 		return versions.Source{Kind: versions.Index, URL: p.OCIURL, Path: p.ComponentPath}, true
 	case oci:
-		return versions.Source{Kind: versions.Artifact, URL: p.OCIURL}, true
+		return versions.Source{Kind: versions.OCIArtifact, URL: p.OCIURL}, true
 	}
 	return versions.Source{}, false
 }

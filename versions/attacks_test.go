@@ -648,7 +648,7 @@ func TestAddresses(t *testing.T) {
 		"127.0.0.1:5000/podinfo": Refused, "10.1.2.3/podinfo": Refused, "[::1]:5000/podinfo": Refused, "169.254.169.254/latest": Refused, "192.168.1.1:5000/x": Refused,
 		"user:SECRET@ghcr.io/podinfo": Invalid, "ghcr.io/podinfo@sha256:SECRET": Invalid, "ghcr.io/podinfo:SECRET": Invalid, "ghcr.io/SECRET/../x": Invalid, "": Invalid, "https://ghcr.io/x": Invalid,
 	} {
-		for _, source := range []Source{{Kind: Image, URL: text}, {Kind: Artifact, URL: "oci://" + text}} {
+		for _, source := range []Source{{Kind: Image, URL: text}, {Kind: OCIArtifact, URL: "oci://" + text}} {
 			err := s.check(source)
 			require.NotNil(t, err, text)
 			require.Equal(t, want, err.Class, text)
@@ -674,7 +674,7 @@ func TestAddresses(t *testing.T) {
 	require.Nil(t, s.check(Source{Kind: Chart, URL: "oci://ghcr.io/stefanprodan/charts", Path: "podinfo"}))
 	require.Nil(t, s.check(Source{Kind: Index, URL: "https://stefanprodan.github.io/podinfo", Path: "podinfo"}))
 	require.Equal(t, Invalid, s.check(Source{Kind: Index, URL: "https://stefanprodan.github.io/podinfo"}).Class)
-	require.Equal(t, Invalid, s.check(Source{Kind: Artifact, URL: "ghcr.io/x"}).Class)
+	require.Equal(t, Invalid, s.check(Source{Kind: OCIArtifact, URL: "ghcr.io/x"}).Class)
 	require.Equal(t, Invalid, s.check(Source{Kind: "other", URL: "ghcr.io/x"}).Class)
 }
 

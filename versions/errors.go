@@ -28,6 +28,7 @@ const (
 	Invalid      Class = "invalid"         // the answer, or the source, is not what it must be
 	TooLarge     Class = "too_large"       // the answer exceeds a limit
 	Refused      Class = "refused_address" // the scanner does not send requests to the address
+	Unverified   Class = "unverified"      // an artifact has no signature of its digest by one of the keys
 )
 
 // Error is the failure of a scan. It names the host, and contains neither credentials nor text of the registry.

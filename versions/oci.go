@@ -52,15 +52,10 @@ type manifest struct {
 
 // scanRepository reads the tags of a repository, and the digests of those that the sources of a list want.
 func (s *Scanner) scanRepository(ctx context.Context, auth credentials, l *list) ([]Result, *Error) {
-	authenticator, invalid := auth.authenticator(l.host, l.repository.RepositoryStr())
-	if invalid != nil {
-		return nil, invalid
-	}
-	t, err := transport.NewWithContext(ctx, l.repository.Registry, authenticator, s.transport, []string{l.repository.Scope(transport.PullScope)})
+	r, err := s.open(ctx, auth, l.location)
 	if err != nil {
 		return nil, scanError(l.host, err)
 	}
-	r := &repository{name: l.repository, host: l.host, client: client(t), limits: s.cfg.Limits, manifests: map[string]manifest{}}
 	var tags tagList
 	if slices.ContainsFunc(l.sources, func(n numbered) bool { return n.Wants != nil }) {
 		if tags, err = r.tags(ctx); err != nil {
@@ -72,6 +67,19 @@ func (s *Scanner) scanRepository(ctx context.Context, auth credentials, l *list)
 		results[i] = r.result(ctx, n.Source, &tags)
 	}
 	return results, nil
+}
+
+// open returns a repository after the registry has accepted the credentials, or has sent a token.
+func (s *Scanner) open(ctx context.Context, auth credentials, at location) (*repository, error) {
+	authenticator, invalid := auth.authenticator(at.host, at.repository.RepositoryStr())
+	if invalid != nil {
+		return nil, invalid
+	}
+	t, err := transport.NewWithContext(ctx, at.repository.Registry, authenticator, s.transport, []string{at.repository.Scope(transport.PullScope)})
+	if err != nil {
+		return nil, err
+	}
+	return &repository{name: at.repository, host: at.host, client: client(t), limits: s.cfg.Limits, manifests: map[string]manifest{}}, nil
 }
 
 // tagList has the tags of a repository.
@@ -439,7 +447,7 @@ func (r *repository) content(ctx context.Context, path, accept, want string) (te
 		want = header
 	}
 	if want != "" && want != digest {
-		return nil, "", newError(Invalid, r.host, "the digest of a manifest is not that of its content")
+		return nil, "", newError(Invalid, r.host, "the digest of a manifest or a blob is not that of its content")
 	}
 	return text, digest, nil
 }

@@ -49,7 +49,7 @@ func TestKnownVersions(t *testing.T) {
 		r.push(t, "podinfo:"+tag, created, map[string]string{createdAnnotation: "2026-01-02T03:04:05Z"})
 	}
 	s := newScanner(t, []*server{r})
-	source := Source{Kind: Artifact, URL: "oci://" + r.host() + "/podinfo", Wants: func(v string) bool { return v != "latest" }, Track: []string{"latest", "missing", "not/a/tag"}}
+	source := Source{Kind: OCIArtifact, URL: "oci://" + r.host() + "/podinfo", Wants: func(v string) bool { return v != "latest" }, Track: []string{"latest", "missing", "not/a/tag"}}
 	first := scanOne(t, s, source)
 	require.Nil(t, first.Err)
 	require.Equal(t, []string{"1.1.0", "1.0.0", "latest"}, names(first.Versions))
@@ -85,7 +85,7 @@ func TestSharedList(t *testing.T) {
 		r.push(t, "podinfo:"+tag, created, nil)
 	}
 	s := newScanner(t, []*server{r})
-	one := Source{Kind: Artifact, URL: "oci://" + r.host() + "/podinfo", Wants: func(v string) bool { return v == "1.0.0" }}
+	one := Source{Kind: OCIArtifact, URL: "oci://" + r.host() + "/podinfo", Wants: func(v string) bool { return v == "1.0.0" }}
 	two := Source{Kind: Image, URL: r.host() + "/podinfo", Wants: every}
 	got := scanAll(t, s, one, two, one)
 	require.Equal(t, []string{"1.0.0"}, names(got[0].Versions))

@@ -53,6 +53,9 @@ type Limits struct {
 	Keep     int           // versions in a Result: 100
 	Resolve  int           // tags of one source whose digest one scan requests: 20
 	Hosts    int           // hosts that are scanned at the same time: 4
+	Packed   int64         // bytes of the archive of an artifact: 16 MiB
+	Unpacked int64         // bytes of the same after decompression: 64 MiB
+	Files    int           // files and directories in it: 20,000
 }
 
 // Kind is the kind of a source.
@@ -63,8 +66,8 @@ const (
 	Index Kind = "index"
 	// Chart is a Helm chart in an OCI registry: URL is oci://, Path is appended. A "_" of a tag is a "+" of the version.
 	Chart Kind = "chart"
-	// Artifact is an OCI artifact, such as one of Flux: URL is oci://.
-	Artifact Kind = "artifact"
+	// OCIArtifact is an artifact, such as one of Flux: URL is oci://.
+	OCIArtifact Kind = "artifact"
 	// Image is an image: URL is its name without a scheme, such as ghcr.io/stefanprodan/podinfo or redis.
 	Image Kind = "image"
 )
@@ -150,6 +153,7 @@ func (l Limits) withDefaults() Limits {
 	l.Connect, l.Header, l.Idle = cmp.Or(l.Connect, 10*time.Second), cmp.Or(l.Header, 15*time.Second), cmp.Or(l.Idle, 10*time.Second)
 	l.Request, l.Source = cmp.Or(l.Request, 2*time.Minute), cmp.Or(l.Source, 5*time.Minute)
 	l.Tags, l.Pages, l.Page, l.Index = cmp.Or(l.Tags, 10_000), cmp.Or(l.Pages, 250), cmp.Or(l.Page, 4<<20), cmp.Or(l.Index, 64<<20)
+	l.Packed, l.Unpacked, l.Files = cmp.Or(l.Packed, 16<<20), cmp.Or(l.Unpacked, 64<<20), cmp.Or(l.Files, 20_000)
 	l.Versions, l.Keep, l.Resolve, l.Hosts = cmp.Or(l.Versions, 10_000), cmp.Or(l.Keep, 100), cmp.Or(l.Resolve, 20), cmp.Or(l.Hosts, 4)
 	return l
 }
@@ -250,7 +254,7 @@ func (s *Scanner) parse(source Source) (location, *Error) {
 	switch source.Kind {
 	case Chart:
 		text = strings.TrimSuffix(text, "/") + "/" + strings.Trim(source.Path, "/")
-	case Artifact, Image:
+	case OCIArtifact, Image:
 	default:
 		return invalid("the kind of the source is unknown")
 	}
