@@ -321,8 +321,8 @@ func (c *Cluster) removeSecrets(o *Object) {
 	}}
 }
 
-// remember keeps a value of a Secret for comparisons: as it is encoded, as JSON and in the path of a value, its lines and what follows a = in one, and the texts in it if it
-// is YAML or JSON, such as a file of settings or a login to a registry.
+// remember keeps the forms of a value of a Secret for comparisons: the encoded value, each line, what follows a = in a line, and the texts
+// in YAML or JSON, such as a login to a registry.
 func (c *Cluster) remember(ref Ref, value any, encoded bool) {
 	text, _ := value.(string)
 	if encoded {

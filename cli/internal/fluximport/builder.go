@@ -163,9 +163,9 @@ func (b *builder) create(fleet Fleet) (again bool, err error) {
 		b.literal = true
 		return true, nil
 	case len(problems) > 0:
-		return false, fmt.Errorf("the fleet cannot have the documents: %w", errors.Join(problems...))
+		return false, fmt.Errorf("the fleet refuses the documents: %w", errors.Join(problems...))
 	}
-	return false, fmt.Errorf("the fleet cannot have the documents: %w", err)
+	return false, fmt.Errorf("the fleet refuses the documents: %w", err)
 }
 
 // refuse leaves out what is refused of a component: a value of Helm, or the object. cluster is empty for the catalog. It reports whether

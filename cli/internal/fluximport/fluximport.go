@@ -78,7 +78,7 @@ func Import(clusters []*fluxdump.Cluster, newFleet func() Fleet, opt Options) (*
 		b.definitions(m)
 	}
 	if n == 0 {
-		return nil, args.Errorf("there is no HelmRelease and no Kustomization that the fleet can have in %s", clusters[0].Source)
+		return nil, args.Errorf("there is no HelmRelease and no Kustomization that the fleet can have in %s: the dump needs them with their sources, see docs/bring-your-fleet.md", clusters[0].Source)
 	}
 	b.customObjects()
 	for again := true; again; {

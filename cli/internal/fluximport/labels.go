@@ -67,7 +67,7 @@ func labelsOf(labels []Label, c *fluxdump.Cluster) (map[string]string, error) {
 		switch value := label.value(c); {
 		case value == "":
 		case !labelValue.MatchString(value) || variables.In(value):
-			return nil, args.Errorf("cluster %s: %q cannot be the value of the label %s", c.Name, value, label.Key)
+			return nil, args.Errorf("cluster %s: %q cannot be the value of the label %s: take it from elsewhere, such as a regexp on the name of the cluster", c.Name, value, label.Key)
 		default:
 			out[label.Key] = value
 		}
