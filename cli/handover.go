@@ -4,11 +4,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/fluxdump"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/handover"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 	"github.com/urfave/cli/v2"
 )
 
@@ -26,10 +28,11 @@ func (s *session) handoverCommand() *cli.Command {
 			"its release. A HelmRelease without such a component stays as it is, unless it is an OBJECT: helmrelease/NAMESPACE/NAME, or\n" +
 			"kustomization/NAMESPACE/NAME for a Kustomization whose objects a component applies. It needs the right to plan.\n\n" +
 			"The dump has the objects of the running cluster:\n\n" +
-			"    kubectl get namespaces,helmreleases,kustomizations,helmrepositories,helmcharts,ocirepositories,gitrepositories,buckets -A -o yaml > dump.yaml\n\n" +
+			"    kubectl get namespaces,helmreleases,kustomizations,helmrepositories,helmcharts,ocirepositories,gitrepositories,buckets,configmaps -A -o yaml > dump.yaml\n\n" +
 			args.ExampleText("handover berlin-01 -f dump.yaml > handover.sh", "handover berlin-01 helmrelease/apps/unused -f dump.yaml > handover.sh"),
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "file", Aliases: []string{"f"}, Usage: "the dump: a YAML or JSON `FILE`, or a folder of files (required)"},
+			&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "print the script although components have other values than their releases, which the first upgrade changes"},
 			&cli.StringFlag{Name: "templates", Usage: "ResourceSets of the cluster in a YAML `FILE`, as render -f takes them (default: the shipped ones, and one for each resource type with a template)"},
 		},
 		Action: s.handover,
@@ -74,6 +77,10 @@ func (s *session) handover(c *cli.Context) error {
 	}
 	for _, left := range plan.Left {
 		s.Note("%s. It stays as it is.", left)
+	}
+	if n := len(plan.Differences); n > 0 && !c.Bool("yes") {
+		return fmt.Errorf("cluster %s: the first upgrade would change %s: correct the components, or accept it with --yes\n  %s",
+			operands[0], summarize.Count(n, "thing"), strings.Join(plan.Differences, "\n  "))
 	}
 	for _, warning := range plan.Warnings {
 		s.Warn(warning)

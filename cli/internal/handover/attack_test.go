@@ -182,3 +182,29 @@ func TestWarnings(t *testing.T) {
 		t.Error("the script contains control characters")
 	}
 }
+
+// TestDifferences: values and references that the first upgrade would change are differences; the same values from a ConfigMap are none.
+func TestDifferences(t *testing.T) {
+	t.Parallel()
+	const configMap = "  - {apiVersion: v1, kind: ConfigMap, metadata: {name: base, namespace: apps}, data: {values.yaml: \"replicas: 1\\ncolor: green\"}}\n"
+	const secret = "  - {apiVersion: v1, kind: Secret, metadata: {name: s, namespace: apps}, stringData: {a: correct-horse}}\n"
+	with := func(old, fresh string) string { return strings.Replace(component, old, fresh, 1) }
+	for name, test := range map[string]struct{ spec, more, ours, want string }{
+		"equal":               {"values: {replicas: 2}", "", component, ""},
+		"another value":       {"values: {replicas: 3, a: {b: correct-horse}}", secret, component, `at apps/web: a.b is "***" on the cluster and absent in the fleet; replicas is 3 on the cluster and 2 in the fleet`},
+		"from a ConfigMap":    {"valuesFrom: [{kind: ConfigMap, name: base}], values: {replicas: 2}", configMap, with(`"replicas":2`, `"replicas":2,"color":"green"`), ""},
+		"no ConfigMap":        {"valuesFrom: [{kind: ConfigMap, name: base}], values: {replicas: 2}", "", component, `component "web" has values_from nothing, and HelmRelease apps/web has ConfigMap base values.yaml`},
+		"from a Secret":       {"valuesFrom: [{kind: Secret, name: s, targetPath: a.b}], values: {replicas: 2}", "", with(`"values":`, `"valuesFrom":[{"kind":"Secret","name":"s","valuesKey":"values.yaml","targetPath":"a.b"}],"values":`), ""},
+		"from no Secret":      {"valuesFrom: [{kind: Secret, name: s}], values: {replicas: 2}", "", component, "has values_from nothing, and HelmRelease apps/web has Secret s values.yaml: the first upgrade"},
+		"from another Secret": {"valuesFrom: [{kind: Secret, name: s, optional: true}], values: {replicas: 2}", "", with(`"values":`, `"valuesFrom":[{"kind":"Secret","name":"t"}],"values":`), "has values_from Secret t values.yaml, and HelmRelease apps/web has Secret s values.yaml (optional)"},
+	} {
+		p, err := planOf(t, []string{"values: {replicas: 2}", test.spec}, test.more, test.ours, own)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := strings.ReplaceAll(strings.Join(p.Differences, "\n"), "those of HelmRelease apps/web, so that the first upgrade changes the release", "at apps/web")
+		if (got == "") != (test.want == "") || !strings.Contains(got, test.want) {
+			t.Errorf("%s: %q, not %q", name, got, test.want)
+		}
+	}
+}

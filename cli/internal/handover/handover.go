@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -39,8 +40,9 @@ type Plan struct {
 	Namespaces []string
 	// Left names the HelmReleases that stay as they are, with the reason.
 	Left []string
-	// Warnings name what the hand-over changes on the cluster.
-	Warnings []string
+	// Warnings name what the hand-over changes on the cluster. Differences are those about values that the first upgrade of a release
+	// changes.
+	Warnings, Differences []string
 	// InGit and Sources name the objects to remove from Git, and the sources that nothing handed over needs any more.
 	InGit, Sources []string
 	// Shared are objects of the service that a Kustomization which is not deleted applies too.
@@ -228,19 +230,69 @@ func applier(o fluxdump.Object) string {
 
 // compare warns of a component whose first upgrade changes the application.
 func (p *planner) compare(r Release, ours fluxdump.Object, id string) {
-	if text(r.At("spec", "values")) != text(ours.At("spec", "values")) {
-		p.warn("the values of component %q differ from those of %s: the first upgrade changes the release", id, r.Ref)
+	values, from := p.dump.ReleaseValues(r.Object, r.Namespace)
+	newValues, newFrom := p.dump.ReleaseValues(ours, resourceset.Namespace, r.Namespace)
+	if at := p.differing(fluxdump.Leaves(values), fluxdump.Leaves(newValues)); len(at) > 0 {
+		p.differ("the values of component %q differ from those of %s, so that the first upgrade changes the release: %s", id, r.Ref, strings.Join(at, "; "))
+	}
+	if was, is := references(from), references(newFrom); was != is {
+		p.differ("component %q has values_from %s, and %s has %s: the first upgrade changes the release. If the component has the values of a ConfigMap, add it to the dump", id, is, r.Ref, was)
 	}
 	of := chart(r.Object, p.dump.Find)
 	if now := chart(ours, func(ref fluxdump.Ref) (o fluxdump.Object, ok bool) { o, ok = p.served[ref]; return }); now != of {
 		p.warn("component %q has chart %s, and %s has %s: the first upgrade changes the release", id, now, r.Ref, of)
 	}
-	if r.At("spec", "valuesFrom") != nil {
-		p.warn("%s has valuesFrom: compare it with values_from of component %q", r.Ref, id)
-	}
 	if r.Flag("spec", "suspend") {
 		p.warn("%s is suspended in the dump, and component %q upgrades its release all the same", r.Ref, id)
 	}
+}
+
+// differing names the paths of different values, without values of Secrets.
+func (p *planner) differing(was, is map[string]any) (out []string) {
+	paths := slices.Concat(slices.Collect(maps.Keys(was)), slices.Collect(maps.Keys(is)))
+	slices.Sort(paths)
+	for _, at := range slices.Compact(paths) {
+		if !reflect.DeepEqual(fluxdump.Plain(was[at]), fluxdump.Plain(is[at])) {
+			out = append(out, p.dump.Mask(fmt.Sprintf("%s is %s on the cluster and %s in the fleet", at, shown(was[at]), shown(is[at])), nil))
+		}
+	}
+	if n := len(out); n > maxShown {
+		out = append(out[:maxShown], fmt.Sprintf("and %d more", n-maxShown))
+	}
+	return out
+}
+
+// maxShown is the number of differences of a release in a message.
+const maxShown = 5
+
+func shown(value any) string {
+	raw, err := json.Marshal(value)
+	if err != nil || value == nil {
+		return "absent"
+	}
+	return fmt.Sprintf("%.100s", raw)
+}
+
+// references returns the entries of valuesFrom as a text for a comparison.
+func references(from []fluxdump.Object) string {
+	var out []string
+	for _, e := range from {
+		text := e.Text("kind") + " " + e.Text("name") + " " + cmp.Or(e.Text("valuesKey"), "values.yaml")
+		if target := e.Text("targetPath"); target != "" {
+			text += " for " + target
+		}
+		if e.Flag("optional") {
+			text += " (optional)"
+		}
+		out = append(out, text)
+	}
+	return cmp.Or(strings.Join(out, ", "), "nothing")
+}
+
+// differ warns of values that the first upgrade changes.
+func (p *planner) differ(format string, values ...any) {
+	p.warn(format, values...)
+	p.Differences = append(p.Differences, p.Warnings[len(p.Warnings)-1])
 }
 
 func (p *planner) warn(format string, values ...any) {
@@ -256,15 +308,6 @@ func chart(o fluxdump.Object, find func(fluxdump.Ref) (fluxdump.Object, bool)) s
 	}
 	at := func(names ...string) string { return o.Text(append(slices.Clip(spec), names...)...) }
 	return path.Base(cmp.Or(at("chart"), at("url"))) + " " + cmp.Or(cmp.Or(at("version"), at("ref", "tag")), cmp.Or(at("ref", "semver"), "latest"))
-}
-
-// text returns values for a comparison. No values are the same as empty ones.
-func text(values any) string {
-	raw, err := json.Marshal(values)
-	if s := string(raw); err == nil && s != "null" {
-		return s
-	}
-	return "{}"
 }
 
 // namespaces collects the namespaces of the releases, and warns of labels and annotations that Flux Operator removes.

@@ -229,3 +229,15 @@ func TestScriptChanges(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
+
+// TestScriptOfAnOldDump: an object of the plan that is not on the cluster stops the script before it changes anything.
+func TestScriptOfAnOldDump(t *testing.T) {
+	t.Parallel()
+	for object, want := range map[string]string{"apps": "there is no kustomizations.kustomize.toolkit.fluxcd.io flux-system/apps on the cluster", "web": "there is no helmreleases.helm.toolkit.fluxcd.io apps/web on the cluster"} {
+		f := newFakeCluster(t, "sh")
+		f.write("gone-"+object, "")
+		if out, log, err := f.run("8"); err == nil || !strings.Contains(out, want) || strings.Contains(log, "patch") {
+			t.Errorf("%v, not %q\n%s", err, want, out)
+		}
+	}
+}

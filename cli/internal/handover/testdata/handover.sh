@@ -148,7 +148,7 @@ verify() {
 		say "Each release goes on with the next version. Accepted changes; before, there were:
 $changed"
 	else
-		stop "not as before; if this is as expected, run the script again with ACCEPT_CHANGES=yes. Before, there were:
+		stop "the cluster has changed; if this is as expected, run the script again with ACCEPT_CHANGES=yes. Before, there were:
 $changed"
 	fi
 }
@@ -191,7 +191,13 @@ if [ "$until" = verify ]; then
 fi
 
 step 1 "suspend the old Kustomizations from the root down, then the old HelmReleases"
+check_exists() {
+	found=$(suspended "$@")
+	[ -n "$found" ] || stop "there is no $1 $2/$3 on the cluster. Save its objects again, and print the script anew."
+}
 if [ ! -s "$state" ]; then
+	rows "$kustomizations" | while read -r ns name _; do check_exists "$kustomize" "$ns" "$name"; done
+	rows "$releases" | while read -r ns name _; do check_exists "$helm" "$ns" "$name"; done
 	rows "$releases" | while read -r _ _ _ release storage _ by; do
 		found=$(release_version "$storage" "$release")
 		[ -n "$found" ] || stop "there is no Secret of release $release in its storage namespace $storage"
