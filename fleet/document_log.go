@@ -19,6 +19,8 @@ type History interface {
 	Past(q PastQuery) (Documents, error)
 	// Changes returns all changes of one revision.
 	Changes(rev Revision) ([]Change, error)
+	// Commit returns the commit of one revision without its changes; the zero Commit if the log does not have it.
+	Commit(rev Revision) (Commit, error)
 }
 
 // DocumentName names a document of the log. Without an ID it stands for every document of the kind, deleted ones included.

@@ -42,6 +42,15 @@ func (l *log) Changes(rev Revision) ([]Change, error) {
 	return nil, nil
 }
 
+func (l *log) Commit(rev Revision) (Commit, error) {
+	for _, c := range l.commits {
+		if c.Revision == rev {
+			return c, nil
+		}
+	}
+	return Commit{}, nil
+}
+
 // DocumentLog answers from the commits since oldest; zero: from all.
 func (l *log) DocumentLog(q DocumentLogQuery) (DocumentLog, error) {
 	out, revisions := DocumentLog{Oldest: max(l.oldest, 1)}, 0

@@ -41,6 +41,11 @@ func (f *freeze) matches(c *api.Cluster) bool {
 // isRecurring reports whether the freeze is open at some times of the week.
 func (f *freeze) isRecurring() bool { return len(f.Allow)+len(f.Block) > 0 }
 
+// hasWindows reports whether a freeze has windows.
+func (s *State) hasWindows() bool {
+	return slices.ContainsFunc(s.All(KindFreeze), func(d *Document) bool { return d.freeze().isRecurring() })
+}
+
 // zones returns the time zones that the windows of the freeze have on a cluster, as one text. They are the values before the
 // change: it must not open a window for itself.
 func (f *freeze) zones(e *Effective) string {

@@ -157,7 +157,7 @@ func (r Result) refusals() (refusals, error) {
 // takesBack reports whether the change only takes changes back: it reverts, or takes a rollout from clusters. reverts: it reverts.
 func (r Result) takesBack() (back, reverts bool) {
 	operations, more, _ := r.Commit.Requested()
-	back = len(operations) > 0 && more == 0
+	back = len(operations) > 0 && more == 0 && !r.redoes
 	for _, op := range operations {
 		reverts = reverts || op.Op == "revert"
 		back = back && (op.Op == "revert" || op.Kind == string(KindRollout) && (op.Op == RolloutBack || op.Op == RolloutAbort))

@@ -47,6 +47,7 @@ type Tx struct {
 	holdsChanged  map[string]bool // components whose holds a request itself changes
 	abortedByHold map[string]bool // rollouts
 	reverts       bool            // the Tx reverts or restores
+	redoes        bool            // one of its reverts makes a change again
 }
 
 // Result is the result of a Tx.
@@ -62,6 +63,7 @@ type Result struct {
 	objects      *objectChanges
 	work         work
 	filters      ClusterFilters
+	redoes       bool // a revert makes a change again
 }
 
 // Base returns the State before the commit.

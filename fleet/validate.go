@@ -63,7 +63,7 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 		return Result{}, err
 	}
 	v := &txValidation{base: tx.base, next: next, layerChanges: next.layerChanges(tx.base, edits), servedChanges: next.servedChanges(tx.base, edits), problems: duplicates, work: tx.work, recalled: tx.recalled, valid: validPatches{patches: map[*Document][]api.PatchValues{}}}
-	res := Result{Commit: c, State: next, base: tx.base, layerChanges: v.servedChanges, filters: tx.filters, objects: newObjectChanges(tx.base, next, tx.work), work: tx.work}
+	res := Result{Commit: c, State: next, base: tx.base, layerChanges: v.servedChanges, filters: tx.filters, objects: newObjectChanges(tx.base, next, tx.work), work: tx.work, redoes: tx.redoes}
 	if err := v.checkFleet(tx, edits, c.At); err != nil {
 		return Result{}, tx.scopeErrorFirst(edits, &res, err)
 	}

@@ -1,12 +1,14 @@
 package fleet
 
 import (
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -183,4 +185,101 @@ func BenchmarkWindows(b *testing.B) {
 			return nil
 		})
 	}
+}
+
+// TestRevertOfARevertObeysWindows: outside the windows a revert takes changes back. One of a revert or of a restore makes them again, and
+// has to wait, by whatever way it comes.
+func TestRevertOfARevertObeysWindows(t *testing.T) {
+	t.Parallel()
+	w := tiers(t, prodLayer, baseLayer)
+	revert := func(rev int64) api.Operation { return api.Operation{Op: "revert", Revision: rev} }
+	do := func(ops ...api.Operation) int64 {
+		t.Helper()
+		w.must(operations(w, ops...))
+		return w.last()
+	}
+	other := do(patchOp(KindComponent, "grafana", `{"component_version":"99"}`))
+	both := do(patchOp(KindComponent, "loki", `{"component_version":"9"}`), patchOp(KindNamespace, "team", `{"labels":{"a":"b"}}`))
+	w.must(hours("10:00", "16:00")) // it is 03:04 in prod
+
+	back := do(revert(both))
+	for name, ops := range map[string][]api.Operation{
+		"whole":         {revert(back)},
+		"one document":  {{Op: "revert", Revision: back, Kind: string(KindComponent), ID: "loki"}},
+		"two revisions": {revert(other), revert(back)},
+		"preferring":    {{Op: "revert", Revision: back, Prefer: "theirs"}},
+	} {
+		e := w.refused(CodeFrozen, operations(w, ops...))
+		require.NotEmpty(t, frozenIDs(e), name)
+	}
+	tx := w.state.Begin()
+	require.NoError(t, operations(w, revert(back))(tx))
+	tx.Guard(Guard{OverrideFreezes: []string{"hours"}})
+	res, err := tx.Finish(Commit{ID: uuid.New(), At: w.now, Actor: "test", Reason: "CHG-1"})
+	require.NoError(t, err)
+	w.keep(res)
+	again := w.last()
+	back = do(revert(again)) // which the third revert had made
+	w.refused(CodeFrozen, operations(w, revert(back)))
+
+	// A batch that makes a change and takes another one back, within the windows.
+	w.now = at(t, "2026-01-02T11:00:00Z")
+	mixed := do(revert(other), patchOp(KindComponent, "loki", `{"component_version":"10"}`))
+	w.log.past = w.pastOf(Revision(both))
+	restored := do(api.Operation{Op: "restore", Revision: both})
+	w.now = at(t, "2026-01-02T18:00:00Z")
+	for _, rev := range []int64{restored, mixed} {
+		w.refused(CodeFrozen, operations(w, api.Operation{Op: "revert", Revision: rev, Prefer: "theirs"}))
+	}
+	doc, err := w.state.Find(KindFreeze, "hours")
+	require.NoError(t, err)
+	w.must(remove(KindFreeze, "hours", DeleteOptions{}))
+	var reverts []int64
+	for _, rev := range []int64{restored, mixed} {
+		reverts = append(reverts, do(api.Operation{Op: "revert", Revision: rev, Prefer: "theirs"}))
+	}
+	w.must(func(tx *Tx) error { _, err := tx.Create(KindFreeze, doc.Body); return err })
+	for _, rev := range reverts { // what they took back is not known
+		w.refused(CodeFrozen, operations(w, api.Operation{Op: "revert", Revision: rev, Prefer: "theirs"}))
+	}
+	w.log.past = w.pastOf(Revision(both))
+	w.refused(CodeFrozen, operations(w, api.Operation{Op: "restore", Revision: both}))
+	w.now = at(t, "2026-01-03T11:00:00Z")
+	do(revert(reverts[1]))
+}
+
+// TestDirectionOfReverts: each revert of a revert turns the direction around, up to a limit. It is not known of revisions that the log no
+// longer has, and of those that did more than was recorded.
+func TestDirectionOfReverts(t *testing.T) {
+	t.Parallel()
+	var history log
+	add := func(operations string) {
+		history.commits = append(history.commits, Commit{Revision: Revision(len(history.commits) + 1), Operations: json.RawMessage(operations)})
+	}
+	add(`{"operations":[{"op":"patch","kind":"namespace","id":"team"}]}`)
+	for rev := 1; rev <= maxDirectionReads; rev++ {
+		add(fmt.Sprintf(`{"operations":[{"op":"override","kind":"freeze","id":"f"},{"op":"revert","revision":%d}]}`, rev))
+	}
+	of := func(rev int) direction {
+		t.Helper()
+		did, err := NewBatch(tiers(t).state.Begin(), &history).directionOf(Revision(rev), map[Revision]direction{})
+		require.NoError(t, err)
+		return did
+	}
+	require.Equal(t, []direction{madeChanges, tookChanges, madeChanges, tookChanges}, []direction{of(1), of(2), of(3), of(4)})
+	require.Equal(t, tookChanges, of(maxDirectionReads))
+	require.Equal(t, mixedOrHidden, of(maxDirectionReads+1))
+	for _, operations := range []string{
+		`{"operations":[{"op":"restore","revision":1}]}`,
+		`{"operations":[{"op":"revert","revision":1}],"more":1}`,
+		`{"operations":[{"op":"revert","revision":1},{"op":"revert","revision":2}]}`,
+		`{"operations":[{"op":"revert","revision":1},{"op":"patch","kind":"namespace","id":"team"}]}`,
+	} {
+		add(operations)
+		require.Equal(t, mixedOrHidden, of(len(history.commits)), operations)
+	}
+	add(`{"operations":[{"op":"revert","revision":1000}]}`)
+	require.Equal(t, mixedOrHidden, of(len(history.commits)))
+	history.commits[0].Operations = nil // of a version that did not record them
+	require.Equal(t, madeChanges, of(1))
 }

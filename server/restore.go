@@ -9,6 +9,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
+	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
 func (s *Server) RestoreRevision(c echo.Context, revision int64, p api.RestoreRevisionParams) error {
@@ -97,6 +98,18 @@ func (h *logReader) Past(q fleet.PastQuery) (fleet.Documents, error) {
 // DocumentLog implements [fleet.DocumentHistory].
 func (h *logReader) DocumentLog(q fleet.DocumentLogQuery) (fleet.DocumentLog, error) {
 	return h.log.DocumentLog(h.ctx, q)
+}
+
+// Commit implements [fleet.History].
+func (h *logReader) Commit(rev fleet.Revision) (fleet.Commit, error) {
+	if h.refused != nil {
+		return fleet.Commit{}, h.refused
+	}
+	found, err := h.log.Summaries(h.ctx, store.HistoryQuery{Among: []fleet.Revision{rev}, Limit: 1}, 0)
+	if err != nil || len(found) == 0 {
+		return fleet.Commit{}, err
+	}
+	return found[0].Commit, nil
 }
 
 // Changes implements [fleet.History].

@@ -43,6 +43,16 @@ func (l *Log) Changes(rev fleet.Revision) ([]fleet.Change, error) {
 	return nil, nil
 }
 
+// Commit implements [fleet.History].
+func (l *Log) Commit(rev fleet.Revision) (fleet.Commit, error) {
+	for _, c := range l.Commits {
+		if c.Revision == rev {
+			return c, nil
+		}
+	}
+	return fleet.Commit{}, nil
+}
+
 // DocumentLog implements [fleet.DocumentHistory].
 func (l *Log) DocumentLog(q fleet.DocumentLogQuery) (fleet.DocumentLog, error) {
 	out, revisions := fleet.DocumentLog{Oldest: max(l.Oldest, 1)}, 0
