@@ -23,6 +23,7 @@ type simulatedStage struct {
 	Approved               *struct{ By string }
 	StartedAt              *time.Time `json:"started_at"`
 	Gate                   *api.RolloutGate
+	StartAt                *time.Time `json:"start_at"`
 }
 
 type simulatedDocument struct {
@@ -31,6 +32,8 @@ type simulatedDocument struct {
 	Stages           []simulatedStage
 	Gate             *api.RolloutGate
 	Windows          []api.Window
+	StartAt          *time.Time `json:"start_at"`
+	PausedBecause    string     `json:"paused_because"`
 }
 
 func (s *rolloutSimulation) read(body json.RawMessage) *simulatedDocument {
@@ -182,14 +185,16 @@ func (s *rolloutSimulation) examine() {
 		if c.Actor == fleet.RolloutRunner {
 			s.examineStep(c, was, is)
 		}
-		var tier, id string
-		var restored fleet.Revision
-		if n, _ := fmt.Sscanf(c.Reason, "tier %s %s", &id, &tier); n == 2 {
-			s.without, s.with = s.patched(s.without, id, tier), s.patched(s.with, id, tier)
-		}
+		var restored, reverted fleet.Revision
 		if n, _ := fmt.Sscanf(c.Reason, "restore %d", &restored); n == 1 {
 			s.fleetsWithout = s.past[restored]
 			require.NotEqual(s.t, "running", is.State, "a restored rollout does not advance by itself")
+		} else {
+			s.follow(c)
+		}
+		if n, _ := fmt.Sscanf(c.Reason, "revert %d", &reverted); n == 1 || c.Reason == "forward" {
+			s.takesBack[c.Revision] = n == 1 && !s.takesBack[reverted]
+			s.reverted = append(s.reverted, c.Revision)
 		}
 		switch is.State {
 		case was.State:
@@ -198,14 +203,14 @@ func (s *rolloutSimulation) examine() {
 		case "aborted":
 			s.with = s.without
 		}
-		frozen := len(s.state.ActiveFreezes(c.At)) > 0
+		s.examineWindows(c, next, was, is)
 		for _, doc := range next.All(fleet.KindCluster) {
 			want := s.without
 			if _, reached := is.place(doc.Cluster()); reached {
 				want = s.with
 			}
 			requireSameAnswers(s.t, want, next, doc.ID)
-			if frozen || is.State == "completed" && was.State != "completed" && c.Actor == fleet.RolloutRunner {
+			if is.State == "completed" && was.State != "completed" && c.Actor == fleet.RolloutRunner {
 				requireSameAnswers(s.t, s.state, next, doc.ID)
 			}
 		}
@@ -222,21 +227,26 @@ func bodyOf(st *fleet.State) json.RawMessage {
 }
 
 func requireSameAnswers(t require.TestingT, want, got *fleet.State, id string) {
-	was, _ := want.Get(fleet.KindCluster, id)
-	is, _ := got.Get(fleet.KindCluster, id)
 	for _, kind := range fleet.Definitions() {
-		a, err := want.Answer(was, kind)
-		require.NoError(t, err)
-		b, err := got.Answer(is, kind)
-		require.NoError(t, err)
-		require.Equal(t, a.ETag, b.ETag, "%s of %s at revision %d", kind, id, got.Revision())
+		require.Equal(t, etagOf(t, want, id, kind), etagOf(t, got, id, kind), "%s of %s at revision %d", kind, id, got.Revision())
 	}
+}
+
+func sameAnswers(t require.TestingT, want, got *fleet.State, id string) bool {
+	return !slices.ContainsFunc(fleet.Definitions(), func(kind fleet.Kind) bool { return etagOf(t, want, id, kind) != etagOf(t, got, id, kind) })
+}
+
+func etagOf(t require.TestingT, st *fleet.State, id string, kind fleet.Kind) string {
+	doc, _ := st.Get(fleet.KindCluster, id)
+	answer, err := st.Answer(doc, kind)
+	require.NoError(t, err)
+	return answer.ETag
 }
 
 // examineStep compares a step of a runner.
 func (s *rolloutSimulation) examineStep(c fleet.Commit, was, is *simulatedDocument) {
 	require.True(s.t, s.wasComplete, "%s does not know the status of all clusters", s.evaluated.name)
-	require.Equal(s.t, "running", was.State)
+	require.True(s.t, was.State == "running" || was.State == "proposed" && was.StartAt != nil, was.State)
 	step := "pause"
 	switch {
 	case is.State == "completed":
@@ -245,8 +255,12 @@ func (s *rolloutSimulation) examineStep(c fleet.Commit, was, is *simulatedDocume
 		step = "complete"
 	case is.Started > was.Started:
 		require.Equal(s.t, was.Started+1, is.Started, "one stage starts in one step")
-		require.Positive(s.t, was.Started, "a person starts the first stage")
-		s.requirePassed(was, c.At)
+		if was.Started > 0 {
+			s.requirePassed(was, c.At)
+		} else {
+			require.NotNil(s.t, was.StartAt, "a person starts the first stage")
+			s.steps["start by itself"]++
+		}
 		require.True(s.t, !is.Stages[was.Started].Approval || is.Stages[was.Started].Approved != nil, "approval")
 		step = "start"
 	case is.Started < was.Started:
@@ -260,19 +274,14 @@ func (s *rolloutSimulation) examineStep(c fleet.Commit, was, is *simulatedDocume
 		require.False(s.t, s.revoked && strings.Contains(was.Principal, "deployer"), "%s is not authorized any more", was.Principal)
 	}
 	if step == "start" {
-		for _, w := range was.Windows {
-			at := c.At.UTC().Format("15:04")
-			require.True(s.t, w.From <= at && at < w.To, "%s is not within %s to %s", at, w.From, w.To)
+		require.True(s.t, was.opens(c.At), "%s is not within %v", c.At, was.Windows)
+		for _, at := range []*time.Time{was.StartAt, was.Stages[was.Started].StartAt} {
+			require.False(s.t, at != nil && c.At.Before(*at), "%s is before the start time %v", c.At, at)
 		}
 	}
-}
-
-// patched returns a fleet with another label of a cluster.
-func (s *rolloutSimulation) patched(st *fleet.State, id, tier string) *fleet.State {
-	return s.edited(st, func(tx *fleet.Tx) error {
-		_, err := tx.Patch(fleet.KindCluster, id, fmt.Appendf(nil, `{"labels":{"tier":%q}}`, tier))
-		return err
-	})
+	if strings.Contains(is.PausedBecause, "it keeps the change") {
+		s.requireStopped(is.PausedBecause)
+	}
 }
 
 func (s *rolloutSimulation) edited(st *fleet.State, edit func(*fleet.Tx) error) *fleet.State {

@@ -52,6 +52,11 @@ type rolloutSimulation struct {
 	revoked     bool
 	evaluated   *simulatedProcess // that evaluates the rollouts now
 	wasComplete bool              // it knew the status of all clusters then
+
+	newest    time.Time        // of the commits
+	notes     int              // made by people
+	reverted  []fleet.Revision // made by people, who may revert them
+	takesBack map[fleet.Revision]bool
 }
 
 // fleetsWithout are two fleets without rollouts.
@@ -168,7 +173,7 @@ func (s *rolloutSimulation) start(i int) {
 	var err error
 	p.server, err = server.New(server.Config{
 		Mode: server.ModeCRUD, Replica: p.replica, History: p.store, Tokens: server.Tokens{Read: readToken, Write: writeToken},
-		ClusterStatus: p.tracker, OfflineAfter: simulatedOfflineAfter, Now: p.now,
+		ClusterStatus: p.tracker, OfflineAfter: simulatedOfflineAfter, Now: p.now, GatesTrustSharedToken: true, // the clusters poll with it
 	})
 	require.NoError(s.t, err)
 	p.tracker.Sync(s.t.Context(), p.now())
@@ -319,9 +324,14 @@ func (s *rolloutSimulation) person(p *simulatedProcess) {
 	if !s.revoked && s.chance(2) {
 		token = s.deployer.Secret
 	}
-	act := func(action string) { p.do("POST", "/rollouts/"+simulatedRollout+"/"+action, token, "") }
-	switch s.IntN(20) {
-	case 0, 1, 2, 3:
+	act := func(action string) {
+		status, answer := p.do("POST", "/rollouts/"+simulatedRollout+"/"+action, token, "")
+		if action == "abort" || action == "back" {
+			s.requireNotHindered(action, status, answer)
+		}
+	}
+	switch s.IntN(24) {
+	case 0, 1, 2, 3, 18, 19:
 		d := s.read(bodyOf(s.state))
 		if d.State == "proposed" && d.Started == 0 {
 			act("start")
@@ -340,6 +350,9 @@ func (s *rolloutSimulation) person(p *simulatedProcess) {
 		id, tier := s.clusters[s.IntN(len(s.clusters))].id, s.pick("a", "b")
 		p.do("PATCH", "/clusters/"+id, writeToken, fmt.Sprintf(`{"labels":{"tier":%q}}`, tier), "X-Change-Reason", "tier "+id+" "+tier)
 	case 11:
+		if s.chance(2) {
+			break
+		}
 		p.do("POST", "/freezes", writeToken, `{"id":"all","all":true,"reason":"test"}`)
 	case 12, 13:
 		p.do("DELETE", "/freezes/all", writeToken, "")
@@ -358,6 +371,7 @@ func (s *rolloutSimulation) person(p *simulatedProcess) {
 	case 17:
 		s.clusters[s.IntN(len(s.clusters))].broken = s.chance(4)
 	default:
+		s.changeByPerson(p)
 	}
 }
 
@@ -384,8 +398,12 @@ func (s *rolloutSimulation) run(i int) {
 		}
 	}
 	p.store.dies = s.chance(20)
+	before := s.state
 	evaluate(p, wasComplete)
 	p.store.before = nil
+	if before == s.state {
+		s.requireNotForgotten(p)
+	}
 	if p.store.dies || s.chance(60) {
 		s.start(i)
 	}
@@ -399,10 +417,11 @@ func newRolloutSimulation(t *testing.T, seed uint64) *rolloutSimulation {
 	t.Cleanup(func() { _ = memory.Close() })
 	s := &rolloutSimulation{
 		t: t, Rand: rand.New(rand.NewPCG(seed, 31)), store: memory, table: &sharedTable{rows: map[[2]string]sharedRow{}},
-		now: time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC), past: map[fleet.Revision]fleetsWithout{}, steps: map[string]int{},
+		past: map[fleet.Revision]fleetsWithout{}, steps: map[string]int{}, takesBack: map[fleet.Revision]bool{},
 	}
+	s.now = simulatedStarts[s.IntN(len(simulatedStarts))]
 	s.table.now = func() time.Time { return s.now }
-	s.skew = []time.Duration{0, 0, 8 * time.Second, -8 * time.Second, time.Hour, -time.Hour}[s.IntN(6)]
+	s.skew = []time.Duration{0, 0, 0, 8 * time.Second, 0, -8 * time.Second, time.Hour, -time.Hour}[s.IntN(8)]
 	s.start(0)
 	p := s.processes[0]
 	ops := []api.Operation{}
@@ -415,6 +434,7 @@ func newRolloutSimulation(t *testing.T, seed uint64) *rolloutSimulation {
 	add("namespace", `{"id":"team"}`)
 	add("namespace", `{"id":"kept","deletion_policy":"orphan"}`)
 	add("layer", `{"id":"base","priority":10,"all":true,"platform_components":[{"id":"app"},{"id":"db"}],"namespaces":[{"id":"team"},{"id":"kept"}]}`)
+	add("layer", fmt.Sprintf(`{"id":"zone","priority":20,"selector":"tier=b","variables":{"timezone":%q}}`, simulatedLayerZone))
 	for i := range 2 + s.IntN(5) {
 		c := &simulatedCluster{
 			id: fmt.Sprint("c", i), next: s.now.Add(s.seconds(0, 20)), mute: s.chance(12), broken: false,
@@ -424,6 +444,9 @@ func newRolloutSimulation(t *testing.T, seed uint64) *rolloutSimulation {
 		pin := ""
 		if s.chance(6) {
 			pin = `,"platform_components":[{"id":"app","component_version":"0"}]`
+		}
+		if s.chance(2) {
+			pin += fmt.Sprintf(`,"variables":{"timezone":%q}`, s.pick(simulatedZones...))
 		}
 		add("cluster", fmt.Sprintf(`{"id":%q,"cluster_dns":"%s.example.com","environment":"dev","labels":{"tier":%q}%s}`, c.id, c.id, s.pick("a", "b"), pin))
 	}
@@ -462,7 +485,7 @@ func (s *rolloutSimulation) create() {
 		if s.chance(6) {
 			stage += `,"approval":true`
 		}
-		stages = append(stages, fmt.Sprintf(`{"name":"s%d",%s}`, i, stage))
+		stages = append(stages, fmt.Sprintf(`{"name":"s%d",%s}`, i, stage+s.startTime(5)))
 	}
 	gate := fmt.Sprintf(`{"soak":%q,"deadline":%q,"confirmed":%q,"max_failures":%d}`, s.pick("30s", "2m"), s.pick("4m", "10m"), s.pick("100%", "100%", "100%", "50%", "1%", "0%"), s.IntN(5)/4)
 	settings := ""
@@ -470,13 +493,24 @@ func (s *rolloutSimulation) create() {
 		settings += `,"on_failure":"back"`
 	}
 	if s.chance(4) {
-		settings += `,"windows":[{"from":"08:03","to":"08:09"}]`
+		settings += fmt.Sprintf(`,"windows":[{"from":%q,"to":%q}]`, s.now.Add(3*time.Minute).Format("15:04"), s.now.Add(9*time.Minute).Format("15:04"))
+	}
+	settings += s.startTime(3)
+	freezes := s.chance(2)
+	for id := range s.IntN(4) {
+		if freezes {
+			s.processes[0].do("POST", "/freezes", writeToken, s.randomFreeze(fmt.Sprint("w", id)))
+		}
 	}
 	text, err := json.Marshal(ops)
 	require.NoError(s.t, err)
 	body := fmt.Sprintf(`{"id":%q,"advance":"automatic","gate":%s,"operations":%s,"stages":[%s]%s}`, simulatedRollout, gate, text, strings.Join(stages, ","), settings)
 	s.t.Log(body)
 	status, answer := s.processes[0].do("POST", "/rollouts", writeToken, body)
+	for id := 0; id < 4 && strings.Contains(string(answer), "could never start"); id++ {
+		s.processes[0].do("DELETE", fmt.Sprint("/freezes/w", id), writeToken, "")
+		status, answer = s.processes[0].do("POST", "/rollouts", writeToken, body)
+	}
 	require.Equal(s.t, http.StatusCreated, status, "%s", answer)
 	s.examine()
 }
