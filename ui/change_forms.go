@@ -41,12 +41,6 @@ type versionInput struct {
 	Layers, Strategies                []string // to choose from
 }
 
-// choice is a variant of a form.
-type choice struct {
-	Text, Link string
-	On         bool
-}
-
 // remedy is a link or command to offer when the API refuses a form with an error code.
 type remedy struct{ Code, Label, Link, Meaning string }
 

@@ -3,6 +3,7 @@ package ui
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -67,13 +68,13 @@ func (req *pageRequest) revisions(p *api.ListRevisionsParams) ([]api.RevisionSum
 	if p.Kind != nil && p.ID != nil && p.Actor == nil {
 		switch *p.Kind {
 		case client.KindCluster:
-			list, err := req.fleet.GetClusterHistoryWithResponse(req.r.Context(), *p.ID, &api.GetClusterHistoryParams{View: new("effective"), Limit: p.Limit, Cursor: p.Cursor})
+			list, err := req.fleet.GetClusterHistoryWithResponse(req.r.Context(), *p.ID, &api.GetClusterHistoryParams{View: new("effective"), Since: p.Since, Until: p.Until, Limit: p.Limit, Cursor: p.Cursor})
 			if err != nil {
 				return nil, nil, err
 			}
 			return *list.JSON200, list.HTTPResponse.Header, nil
 		case client.KindPlatformComponent:
-			list, err := req.fleet.GetPlatformComponentHistoryWithResponse(req.r.Context(), *p.ID, &api.GetPlatformComponentHistoryParams{View: new("effective"), Limit: p.Limit, Cursor: p.Cursor})
+			list, err := req.fleet.GetPlatformComponentHistoryWithResponse(req.r.Context(), *p.ID, &api.GetPlatformComponentHistoryParams{View: new("effective"), Since: p.Since, Until: p.Until, Limit: p.Limit, Cursor: p.Cursor})
 			if err != nil {
 				return nil, nil, err
 			}
@@ -90,8 +91,29 @@ func (req *pageRequest) revisions(p *api.ListRevisionsParams) ([]api.RevisionSum
 type changesView struct {
 	frame
 	Kind, ID, Actor string
+	Since, Until    string // as the form sends them
+	Kinds           []choice
+	Problem         string // with a time; empty: none
 	Days            []day
 	Older, All      string
+}
+
+// formTime is the format of the times that a form sends; the page asks for UTC.
+const formTime = "2006-01-02T15:04"
+
+// queryTime returns a time of the query; nil: it is not given.
+func (req *pageRequest) queryTime(name string) (*time.Time, error) {
+	text := req.query(name)
+	if text == "" {
+		return nil, nil //nolint:nilnil // as documented
+	}
+	at, err := time.ParseInLocation(formTime, text, time.UTC)
+	if err != nil {
+		if at, err = time.Parse(time.RFC3339, text); err != nil {
+			return nil, fmt.Errorf("%q is not a time such as 2026-01-02T15:04", text)
+		}
+	}
+	return &at, nil
 }
 
 // day holds the revisions of one day in UTC.
@@ -102,12 +124,32 @@ type day struct {
 
 // showChanges lists revisions by day.
 func showChanges(req *pageRequest) error {
-	view := changesView{Kind: req.query("kind"), ID: req.query("id"), Actor: req.query("actor"), All: prefix + "/changes"}
-	rows, next, err := req.changes(&api.ListRevisionsParams{
-		Kind: optional(view.Kind), ID: optional(view.ID), Actor: optional(view.Actor), Cursor: optional(req.query("cursor")), Limit: new(changesPerPage),
-	})
-	if err != nil {
-		return err
+	view := changesView{Kind: req.query("kind"), ID: req.query("id"), Actor: req.query("actor"), Since: req.query("since"), Until: req.query("until"), All: prefix + "/changes"}
+	since, notSince := req.queryTime("since")
+	until, notUntil := req.queryTime("until")
+	switch problem := errors.Join(notSince, notUntil); {
+	case problem != nil:
+		view.Problem = problem.Error()
+	case view.ID != "" && view.Kind == "":
+		view.Problem = "Choose the kind of " + view.ID + "."
+	}
+	for _, k := range kinds {
+		if !k.admin {
+			view.Kinds = append(view.Kinds, choice{Text: kindName(k.name), Link: k.name, On: k.name == view.Kind})
+		}
+	}
+	if view.Kind != "" && !slices.ContainsFunc(view.Kinds, func(c choice) bool { return c.On }) { // of a resource type
+		view.Kinds = append(view.Kinds, choice{Text: kindName(view.Kind), Link: view.Kind, On: true})
+	}
+	var rows []changeRow
+	var next string
+	if view.Problem == "" {
+		var err error
+		if rows, next, err = req.changes(&api.ListRevisionsParams{
+			Kind: optional(view.Kind), ID: optional(view.ID), Actor: optional(view.Actor), Since: since, Until: until, Cursor: optional(req.query("cursor")), Limit: new(changesPerPage),
+		}); err != nil {
+			return err
+		}
 	}
 	for _, row := range rows {
 		date := row.At.UTC().Format("Monday, 2 January 2006 (UTC)")
@@ -123,6 +165,10 @@ func showChanges(req *pageRequest) error {
 		view.Older = prefix + "/changes?" + query.Encode()
 	}
 	view.frame = req.frame("Changes", "changes")
+	if view.Problem != "" {
+		req.page.render(req.w, req.r, http.StatusBadRequest, "changes", view)
+		return nil
+	}
 	return req.show("changes", view)
 }
 

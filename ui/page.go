@@ -68,3 +68,9 @@ type IssuerSignIn struct {
 	To          string    `json:"t"` // the page to show afterwards
 	Started     time.Time `json:"a"`
 }
+
+// choice is one of several links or values; On is the chosen one.
+type choice struct {
+	Text, Link string
+	On         bool
+}
