@@ -3,8 +3,12 @@ package fluxdump
 import (
 	"cmp"
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/internal/resourceset"
+	"github.com/flux-resourceset/flux-resourceset/internal/strictyaml"
 )
 
 // The API groups of Flux.
@@ -16,6 +20,32 @@ const (
 
 // MaxReleaseName is the maximum length of the name of a Helm release.
 const MaxReleaseName = 53
+
+// Rendered returns the objects that the service renders for a cluster, and those of ResourceSets in them, without templates.
+func Rendered(objects []json.RawMessage) (map[Ref]Object, error) {
+	out := map[Ref]Object{}
+	for _, raw := range objects {
+		value, err := strictyaml.Decode(raw) // YAML would fold some characters
+		if err != nil {
+			return nil, err
+		}
+		fields, _ := value.(map[string]any)
+		o := newObject(fields)
+		out[o.Ref] = o
+		if o.Kind != resourceset.Kind {
+			continue
+		}
+		inner, err := resourceset.ParseObjects(o.Text("spec", "resourcesTemplate"))
+		if err != nil {
+			continue // a template, whose objects are not known
+		}
+		for _, fields := range inner {
+			o := newObject(fields)
+			out[o.Ref] = o
+		}
+	}
+	return out, nil
+}
 
 // Below returns the object at a path of fields, with fields only. If there is none, it is empty.
 func (o Object) Below(path ...string) Object {

@@ -269,8 +269,8 @@ func (c *Cluster) add(value any, source string) error {
 	if !ok {
 		return fmt.Errorf("%s: a Kubernetes object is expected, with apiVersion, kind and metadata", source)
 	}
-	object := Object{Fields: fields, Source: source}
-	object.APIVersion, object.Kind = object.Text("apiVersion"), object.Text("kind")
+	object := newObject(fields)
+	object.Source = source
 	if items, ok := fields["items"].([]any); ok && strings.HasSuffix(object.Kind, "List") {
 		var errs []error
 		for i, item := range items {
@@ -278,11 +278,6 @@ func (c *Cluster) add(value any, source string) error {
 		}
 		return errors.Join(errs...)
 	}
-	group, _, grouped := strings.Cut(object.APIVersion, "/")
-	if grouped {
-		object.Group = group
-	}
-	object.Name, object.Namespace = object.Text("metadata", "name"), object.Text("metadata", "namespace")
 	if object.APIVersion == "" || object.Kind == "" || object.Name == "" {
 		return fmt.Errorf("%s: a Kubernetes object is expected, with apiVersion, kind and metadata.name", source)
 	}
@@ -296,6 +291,15 @@ func (c *Cluster) add(value any, source string) error {
 	c.index[object.Ref] = len(c.Objects)
 	c.Objects = append(c.Objects, object)
 	return nil
+}
+
+func newObject(fields map[string]any) Object {
+	o := Object{Fields: fields}
+	o.APIVersion, o.Kind, o.Name, o.Namespace = o.Text("apiVersion"), o.Text("kind"), o.Text("metadata", "name"), o.Text("metadata", "namespace")
+	if group, _, grouped := strings.Cut(o.APIVersion, "/"); grouped {
+		o.Group = group
+	}
+	return o
 }
 
 // removeSecrets removes what may contain secrets: the content of a Secret, and the copy of an object that kubectl apply keeps.

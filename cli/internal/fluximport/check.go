@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/fluxdump"
-	"github.com/flux-resourceset/flux-resourceset/internal/strictyaml"
 )
 
 // Difference is a difference between an object of the dump and the one that the fleet makes.
@@ -45,31 +44,9 @@ func (r *Result) Check(fleet Fleet, documents map[string][]json.RawMessage) (dif
 		if err != nil {
 			return nil, 0, fmt.Errorf("cluster %s: %w", t.cluster.Name, err)
 		}
-		rendered := map[fluxdump.Ref]fluxdump.Object{}
-		for _, text := range raw {
-			value, err := strictyaml.Decode(text)
-			if err != nil {
-				return nil, 0, err
-			}
-			o := fluxdump.Object{}
-			o.Fields, _ = value.(map[string]any)
-			o.APIVersion, o.Kind, o.Name, o.Namespace = o.Text("apiVersion"), o.Text("kind"), o.Text("metadata", "name"), o.Text("metadata", "namespace")
-			if group, _, grouped := strings.Cut(o.APIVersion, "/"); grouped {
-				o.Group = group
-			}
-			if text := o.Text("spec", "resourcesTemplate"); strings.HasPrefix(o.Name, "binding-") && o.Kind == "ResourceSet" {
-				value, err := strictyaml.Decode([]byte(text))
-				if err != nil {
-					return nil, 0, err
-				}
-				fields, _ := value.(map[string]any)
-				o = fluxdump.Object{Fields: fields}
-				o.Kind, o.Group, o.Name, o.Namespace = o.Text("kind"), rbacGroup, o.Text("metadata", "name"), o.Text("metadata", "namespace")
-			}
-			if strings.HasPrefix(o.Name, "gated-") || strings.HasPrefix(o.Name, "binding-") || strings.HasPrefix(o.Name, "adopt-") {
-				continue
-			}
-			rendered[o.Ref] = o
+		rendered, err := fluxdump.Rendered(raw)
+		if err != nil {
+			return nil, 0, err
 		}
 		differs, n := t.compare(rendered)
 		differences, compared = append(differences, differs...), compared+n
@@ -116,11 +93,7 @@ func (t *translator) compare(rendered map[fluxdump.Ref]fluxdump.Object) (out []D
 		fromDump := t.facts(c, want, t.cluster.Find, func(ref fluxdump.Ref) string { return ids[ref] })
 		var fromFleet map[path]any
 		if ok {
-			fromFleet = t.facts(nil, got, func(ref fluxdump.Ref) (fluxdump.Object, bool) {
-				ref.Name = strings.Replace(ref.Name, "gated-", "charts-", 1)
-				o, ok := rendered[ref]
-				return o, ok
-			}, func(ref fluxdump.Ref) string { return strings.TrimPrefix(ref.Name, "platform-") })
+			fromFleet = t.facts(nil, got, func(ref fluxdump.Ref) (o fluxdump.Object, ok bool) { o, ok = rendered[ref]; return }, func(ref fluxdump.Ref) string { return strings.TrimPrefix(ref.Name, "platform-") })
 		}
 		expect(c.object, fromDump, fromFleet)
 	}
@@ -185,8 +158,7 @@ func (t *translator) facts(c *component, o fluxdump.Object, find func(fluxdump.R
 	maps.DeleteFunc(out, func(_ path, v any) bool { return v == nil || v == "" })
 	if isRelease(o.Ref) {
 		out["releaseName"], out["targetNamespace"], out["storageNamespace"] = o.ReleaseName(), o.TargetNamespace(), o.StorageNamespace()
-		values, _ := o.At("spec", "values").(map[string]any)
-		t.valuesFacts(c, o, out, values)
+		t.valuesFacts(c, o, out)
 	}
 	for name, value := range t.postBuild(o) {
 		out["postBuild."+name] = value
@@ -212,23 +184,21 @@ func imageFacts(out map[path]any, at path, o fluxdump.Object) any {
 }
 
 // valuesFacts adds the values of a release: those of ConfigMaps of the dump, where the import takes them, below its own.
-func (t *translator) valuesFacts(c *component, o fluxdump.Object, out map[path]any, own map[string]any) {
-	entries, below := o.Entries("spec", "valuesFrom"), map[string]any{}
-	for i, e := range slices.Backward(entries) {
-		key := cmp.Or(e.Text("valuesKey"), "values.yaml")
-		if c == nil || i < len(c.valuesFrom) {
-			out[fmt.Sprintf("valuesFrom.%d", i)] = fmt.Sprint(e.Text("kind"), e.Text("name"), key, e.Text("targetPath"), e.Flag("optional"))
-		} else if content, ok := t.configMapValues(o.Namespace, e.Text("name"), key); ok {
-			below = merge(content, below)
-		}
+func (t *translator) valuesFacts(c *component, o fluxdump.Object, out map[path]any) {
+	var namespaces []string
+	if c != nil {
+		namespaces = []string{o.Namespace}
 	}
-	own = merge(below, own)
-	for at, value := range leaves(own) {
+	values, from := t.cluster.ReleaseValues(o, namespaces...)
+	for i, e := range from {
+		out[fmt.Sprintf("valuesFrom.%d", i)] = fmt.Sprint(e.Text("kind"), e.Text("name"), cmp.Or(e.Text("valuesKey"), "values.yaml"), e.Text("targetPath"), e.Flag("optional"))
+	}
+	for at, value := range leaves(values) {
 		if value == nil {
 			value = absent{} // null removes a default of the chart
 		}
 		if !isEmptyMap(value) {
-			out["values."+at] = plain(value)
+			out["values."+at] = fluxdump.Plain(value)
 		}
 	}
 }

@@ -134,7 +134,7 @@ func (b *builder) customObject(k *customKind, e entry, problem string, named boo
 		if secret, found := m.cluster.SecretIn(string(text)); found || err != nil {
 			problem = cmp.Or(problem, fmt.Sprintf("it contains a value of %s, which is not written to files: see docs/secrets.md", secret))
 		}
-		e.fields[field] = mapTexts(value, false, func(text string, _ bool) any { return escapeReferences(text) })
+		e.fields[field] = mapTexts(value, func(text string) any { return escapeReferences(text) })
 	}
 	what := taken
 	if problem != "" {
@@ -160,7 +160,7 @@ func customFields(o fluxdump.Object) map[string]any {
 // built returns an object from kustomize build with the values of its variables, or the reason why they are not known. The server types no
 // result of a reference in a resource, so references come later, where the values of clusters differ.
 func (t *translator) built(o fluxdump.Object) (out fluxdump.Object, problem string) {
-	mapTexts(o.Fields, false, func(text string, _ bool) any {
+	mapTexts(o.Fields, func(text string) any {
 		_, reason := t.references(text, false)
 		problem = cmp.Or(problem, reason)
 		return text
@@ -235,7 +235,7 @@ func (k *customKind) facts(o fluxdump.Object) map[path]any {
 	out := map[path]any{"apiVersion": o.APIVersion}
 	for field, value := range customFields(o) {
 		for at, leaf := range leaves(withDefaults(k.properties[field], value)) {
-			out[strings.TrimSuffix(field+"."+at, ".")] = plain(leaf)
+			out[strings.TrimSuffix(field+"."+at, ".")] = fluxdump.Plain(leaf)
 		}
 	}
 	return out

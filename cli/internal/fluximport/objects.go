@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/fluxdump"
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/input"
 )
 
 // API groups.
@@ -34,23 +33,7 @@ func isKustomization(r fluxdump.Ref) bool {
 	return r.Group == kustomizeGroup && r.Kind == "Kustomization"
 }
 
-// leaves returns the values of an object by path: all that are no map with entries.
-func leaves(value any) map[path]any {
-	out := map[path]any{}
-	addLeaves(out, "", value)
-	return out
-}
-
-func addLeaves(out map[path]any, at path, value any) {
-	fields, isMap := value.(map[string]any)
-	if !isMap || len(fields) == 0 && at != "" {
-		out[at] = value
-		return
-	}
-	for key, below := range fields {
-		addLeaves(out, strings.TrimPrefix(at+"."+input.EscapeName(key), "."), below)
-	}
-}
+func leaves(value any) map[path]any { return fluxdump.Leaves(value) }
 
 // source is where a component comes from.
 type source struct {

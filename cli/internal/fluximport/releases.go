@@ -9,8 +9,6 @@ import (
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/fluxdump"
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/input"
-	"github.com/flux-resourceset/flux-resourceset/internal/strictyaml"
 )
 
 // component is a HelmRelease or a Kustomization of one cluster, as a component and its settings on the cluster.
@@ -107,16 +105,11 @@ func (t *translator) component(o fluxdump.Object) {
 			c.flux["timeout"] = spec["interval"]
 		}
 	}
-	values := map[path]any{}
 	for _, at := range slices.Sorted(maps.Keys(spec)) {
-		if below, ok := strings.CutPrefix(at, "values."); ok && c.kind == helm {
-			values[below] = spec[at]
-			continue
-		}
 		t.specField(c, at, spec[at])
 	}
 	if c.kind == helm {
-		t.values(c, values)
+		t.values(c)
 	}
 	t.done[o.Ref] = c
 }
@@ -156,11 +149,9 @@ func (t *translator) specField(c *component, at path, value any) {
 		t.field(o, at, left, "it has no effect with a storageNamespace, because the remediation of a failed install would uninstall the running release; to retry without an uninstall: component set ID --flux install.strategy.name=RetryOnFailure")
 	case at == "dependsOn":
 		t.dependencies(c)
-	case at == "valuesFrom":
-		t.valuesFrom(c)
 	case at == "postRenderers", at == "images":
 		t.images(c, at)
-	case first == "postBuild":
+	case first == "postBuild", c.kind == helm && (at == "valuesFrom" || strings.HasPrefix(at, "values.")): // elsewhere
 	case first == "chart":
 		t.field(o, at, left, "not possible for a chart of the fleet")
 	default:
@@ -180,7 +171,7 @@ func (t *translator) setting(c *component, at path, value any) {
 	if setting == at {
 		whole = value
 	}
-	problems := t.fleet.FluxProblems(c.kind, nested(map[path]any{setting: plain(whole)}))
+	problems := t.fleet.FluxProblems(c.kind, nested(map[path]any{setting: fluxdump.Plain(whole)}))
 	if len(problems) > 0 {
 		t.field(c.object, at, left, "%s", problems[slices.Sorted(maps.Keys(problems))[0]])
 		return
@@ -245,15 +236,13 @@ func (t *translator) images(c *component, at path) {
 	}
 }
 
-// valuesFrom takes references to Secrets, and to ConfigMaps that a Secret follows. The content of the other ConfigMaps becomes values.
-func (t *translator) valuesFrom(c *component) {
-	inline := map[string]any{}
-	kept := 0
-	for i, e := range slices.Backward(c.object.Entries("spec", "valuesFrom")) {
+// values takes the values of a release, with those of ConfigMaps below them, and references to Secrets, and to ConfigMaps that a Secret
+// follows.
+func (t *translator) values(c *component) {
+	values, from := t.cluster.ReleaseValues(c.object, c.object.Namespace)
+	for i, e := range c.object.Entries("spec", "valuesFrom") {
 		at, kind, name := fmt.Sprintf("valuesFrom[%d]", i), e.Text("kind"), e.Text("name")
-		key := cmp.Or(e.Text("valuesKey"), "values.yaml")
-		if content, ok := t.configMapValues(c.object.Namespace, name, key); ok && kept == 0 && kind == "ConfigMap" && e.Text("targetPath") == "" {
-			inline = merge(content, inline)
+		if i >= len(from) {
 			t.field(c.object, at, taken, "")
 			continue
 		}
@@ -262,62 +251,19 @@ func (t *translator) valuesFrom(c *component) {
 		} else {
 			t.field(c.object, at, taken, "")
 		}
-		kept++
-		ref := map[string]any{"kind": kind, "name": name, "values_key": key}
+		ref := map[string]any{"kind": kind, "name": name, "values_key": cmp.Or(e.Text("valuesKey"), "values.yaml")}
 		if path := e.Text("targetPath"); path != "" {
 			ref["target_path"] = path
 		}
 		if e.Flag("optional") {
 			ref["optional"] = true
 		}
-		c.valuesFrom = append([]any{ref}, c.valuesFrom...)
+		c.valuesFrom = append(c.valuesFrom, ref)
 	}
-	if len(inline) > 0 {
-		c.values = inline
-	}
-}
-
-// configMapValues returns the values in a key of a ConfigMap of the dump.
-func (t *translator) configMapValues(namespace, name, key string) (map[string]any, bool) {
-	o, ok := t.cluster.Find(fluxdump.Ref{Kind: "ConfigMap", Namespace: namespace, Name: name})
-	text := o.Text("data", key)
-	if !ok || text == "" {
-		return nil, false
-	}
-	raw, err := input.Object([]byte(text), name)
-	if err != nil {
-		return nil, false
-	}
-	value, err := strictyaml.Decode(raw)
-	values, isMap := value.(map[string]any)
-	return values, err == nil && isMap
-}
-
-// values takes the values of a release: those of ConfigMaps below those in the object.
-func (t *translator) values(c *component, own map[path]any) {
-	spec, _ := c.object.At("spec", "values").(map[string]any)
-	below, _ := c.values.(map[string]any)
-	c.values = t.convert(c, "values", merge(below, spec))
-	for _, at := range slices.Sorted(maps.Keys(own)) {
-		if !t.report.listed(t.cluster.Name, c.object.Ref, "values."+at) {
-			t.field(c.object, "values."+at, taken, "")
+	c.values = t.convert(c, "values", values)
+	for at := range leaves(c.object.At("spec")) {
+		if strings.HasPrefix(at, "values.") && !t.report.listed(t.cluster.Name, c.object.Ref, at) {
+			t.field(c.object, at, taken, "")
 		}
 	}
-}
-
-// merge merges values as Helm does: an entry of above replaces one of below, maps are merged.
-func merge(below, above map[string]any) map[string]any {
-	out := maps.Clone(below)
-	if out == nil {
-		out = map[string]any{}
-	}
-	for key, value := range above {
-		lower, both := out[key].(map[string]any)
-		upper, maps := value.(map[string]any)
-		if both && maps {
-			value = merge(lower, upper)
-		}
-		out[key] = value
-	}
-	return out
 }

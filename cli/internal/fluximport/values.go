@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/fluxdump"
@@ -36,7 +35,8 @@ func (t *translator) convert(c *component, at path, value any) any {
 		return out
 	}
 	var problem string
-	converted := mapTexts(value, true, func(text string, whole bool) any {
+	_, whole := value.(string) // the text is no entry of a list
+	converted := mapTexts(value, func(text string) any {
 		out, reason := t.text(c.object, text, whole)
 		problem = cmp.Or(problem, reason)
 		return out
@@ -80,25 +80,14 @@ func (t *translator) leave(c *component, at path, proposal string) {
 	t.report.step(t.cluster.Name, "%s of %s: %s", at, c.object.Ref, proposal)
 }
 
-// mapTexts returns a copy of a value with other texts. whole: the text is a value by itself, and no entry of a list.
-func mapTexts(value any, whole bool, change func(text string, whole bool) any) any {
-	switch v := value.(type) {
-	case string:
-		return change(v, whole)
-	case map[string]any:
-		out := make(map[string]any, len(v))
-		for key, below := range v {
-			out[key] = mapTexts(below, false, change)
+// mapTexts returns a copy of a value with other texts.
+func mapTexts(value any, change func(text string) any) any {
+	return fluxdump.Map(value, nil, func(leaf any) any {
+		if text, ok := leaf.(string); ok {
+			return change(text)
 		}
-		return out
-	case []any:
-		out := make([]any, len(v))
-		for i, below := range v {
-			out[i] = mapTexts(below, false, change)
-		}
-		return out
-	}
-	return value
+		return leaf
+	})
 }
 
 func escapeReferences(text string) string {
@@ -146,7 +135,7 @@ func (t *translator) references(text string, whole bool) (any, string) {
 
 // substituted returns a value as Flux makes it of an object from kustomize build.
 func substituted(value any, settings map[string]string) any {
-	return mapTexts(value, false, func(text string, _ bool) any {
+	return mapTexts(value, func(text string) any {
 		out := fluxReference.ReplaceAllStringFunc(text, func(ref string) string {
 			if strings.HasPrefix(ref, "$$") {
 				return ref[1:]
@@ -320,7 +309,7 @@ func replaceValues(value any, settings map[string]string, names []string) any {
 			return reference("${vars." + name + "}")
 		}
 	}
-	return mapTexts(value, true, func(text string, _ bool) any {
+	return mapTexts(value, func(text string) any {
 		for _, name := range names {
 			if text == settings[name] {
 				return "${vars." + name + "}"
@@ -371,21 +360,7 @@ const maxPathNames = 30
 
 // escapeNames escapes references in the names of a value that one path has, so that the server refuses this value and not the fleet.
 func escapeNames(value any) any {
-	switch v := value.(type) {
-	case map[string]any:
-		out := make(map[string]any, len(v))
-		for key, below := range v {
-			out[escapeReferences(key)] = escapeNames(below)
-		}
-		return out
-	case []any:
-		out := make([]any, len(v))
-		for i, below := range v {
-			out[i] = escapeNames(below)
-		}
-		return out
-	}
-	return value
+	return fluxdump.Map(value, escapeReferences, func(leaf any) any { return leaf })
 }
 
 func addPaths(out []map[path]any, at path, trees []any, depth int) {
@@ -458,27 +433,4 @@ func nested(settings map[path]any) map[string]any {
 		into[steps[len(steps)-1]] = value
 	}
 	return out
-}
-
-// plain returns a value with numbers as float64.
-func plain(value any) any {
-	switch v := value.(type) {
-	case json.Number:
-		if f, err := strconv.ParseFloat(v.String(), 64); err == nil {
-			return f
-		}
-	case map[string]any:
-		out := make(map[string]any, len(v))
-		for key, below := range v {
-			out[key] = plain(below)
-		}
-		return out
-	case []any:
-		out := make([]any, len(v))
-		for i := range v {
-			out[i] = plain(v[i])
-		}
-		return out
-	}
-	return value
 }

@@ -5,7 +5,6 @@
 package handover
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -71,14 +70,18 @@ type Kustomization struct {
 // New plans the hand-over of a cluster. named are the objects that are handed over without a component, as KIND/NAMESPACE/NAME.
 // It refuses a component that would install over a running release, or uninstall it.
 func New(cluster string, dump *fluxdump.Cluster, rendered []json.RawMessage, named []string) (Plan, error) {
-	p := planner{Plan: Plan{Cluster: cluster}, dump: dump, served: map[fluxdump.Ref]fluxdump.Object{}, appliers: map[fluxdump.Ref][]fluxdump.Object{}, suspended: map[fluxdump.Ref]bool{}, named: map[fluxdump.Ref]bool{}}
+	p := planner{Plan: Plan{Cluster: cluster}, dump: dump, appliers: map[fluxdump.Ref][]fluxdump.Object{}, suspended: map[fluxdump.Ref]bool{}, named: map[fluxdump.Ref]bool{}}
 	system, ok := dump.Find(fluxdump.Ref{Kind: "Namespace", Name: "kube-system"})
 	if p.SystemUID = system.Text("metadata", "uid"); !ok || p.SystemUID == "" {
 		return Plan{}, args.Errorf("%s has no namespace kube-system with a uid: it must contain the namespaces and the Flux objects of the running cluster, as kubectl get -A -o yaml prints them", dump.Source)
 	}
-	for _, raw := range rendered {
-		if err := p.serve(raw); err != nil {
-			return Plan{}, err
+	var err error
+	if p.served, err = fluxdump.Rendered(rendered); err != nil {
+		return Plan{}, err
+	}
+	for _, ref := range sorted(p.served) {
+		if owner, owned := p.served[ref].Owner(); owned {
+			return Plan{}, fmt.Errorf("%s of the fleet has the labels of %s, which would delete it when Git no longer has it: remove its labels %s/name and namespace", ref, owner, kustomizeGroup)
 		}
 	}
 	for _, arg := range named {
@@ -108,37 +111,6 @@ type planner struct {
 	suspended map[fluxdump.Ref]bool              // the Kustomizations in the plan
 	named     map[fluxdump.Ref]bool
 	keep      []fluxdump.Ref // Kustomizations that are not deleted
-}
-
-// serve adds a rendered object, and those of a ResourceSet in it.
-func (p *planner) serve(raw json.RawMessage) error {
-	var object resourceset.Object
-	dec := json.NewDecoder(bytes.NewReader(raw)) // YAML would fold some characters
-	dec.UseNumber()
-	err := dec.Decode(&object)
-	objects := []resourceset.Object{object}
-	for _, obj := range objects {
-		if resourceset.Text(obj, "kind") == resourceset.Kind {
-			inner, err := resourceset.ParseObjects(resourceset.Text(obj, "spec", "resourcesTemplate"))
-			if err != nil {
-				continue // a template, whose objects are not known
-			}
-			objects = append(objects, inner...)
-		}
-	}
-	for _, fields := range objects {
-		o := fluxdump.Object{Fields: fields}
-		group, _, grouped := strings.Cut(o.Text("apiVersion"), "/")
-		if !grouped {
-			group = ""
-		}
-		o.Ref = fluxdump.Ref{Group: group, Kind: o.Text("kind"), Namespace: o.Text("metadata", "namespace"), Name: o.Text("metadata", "name")}
-		if owner, owned := o.Owner(); owned {
-			return fmt.Errorf("%s of the fleet has the labels of %s, which would delete it when Git no longer has it: remove its labels %s/name and namespace", o.Ref, owner, kustomizeGroup)
-		}
-		p.served[o.Ref] = o
-	}
-	return err
 }
 
 // name reads KIND/NAMESPACE/NAME.
