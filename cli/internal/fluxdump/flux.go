@@ -63,6 +63,14 @@ func (o Object) Entries(path ...string) (out []Object) {
 	return out
 }
 
+// DependsOn returns the objects in the field dependsOn of a HelmRelease or a Kustomization.
+func (o Object) DependsOn() (refs []Ref) {
+	for _, e := range o.Entries("spec", "dependsOn") {
+		refs = append(refs, Ref{Group: o.Group, Kind: o.Kind, Namespace: cmp.Or(e.Text("namespace"), o.Namespace), Name: e.Text("name")})
+	}
+	return refs
+}
+
 // Owner returns the Kustomization that applies an object, by its labels; false: none does.
 func (o Object) Owner() (Ref, bool) {
 	labels := o.Below("metadata", "labels")

@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -23,6 +22,8 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/input"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/manifests"
+	"github.com/flux-resourceset/flux-resourceset/internal/documents"
 	"github.com/flux-resourceset/flux-resourceset/internal/strictyaml"
 )
 
@@ -170,8 +171,7 @@ func sourcesOf(name string) ([]string, error) {
 		switch {
 		case err != nil:
 			return nil, err
-		case strings.HasPrefix(e.Name(), "."):
-		case info.IsDir(), isDump(path):
+		case info.IsDir() && !strings.HasPrefix(e.Name(), "."), documents.IsFile(e.Name()):
 			sources = append(sources, path)
 		}
 	}
@@ -181,18 +181,14 @@ func sourcesOf(name string) ([]string, error) {
 	return sources, nil
 }
 
-func isDump(path string) bool {
-	return slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path))
-}
-
 // ReadCluster reads the cluster of one file, or of all files in a folder and below it.
 func ReadCluster(source string) (*Cluster, error) {
 	name := filepath.Base(source)
-	if isDump(name) {
+	if documents.IsFile(name) {
 		name = strings.TrimSuffix(name, filepath.Ext(name))
 	}
 	c := &Cluster{Name: name, Source: source, index: map[Ref]int{}}
-	files, err := filesBelow(source)
+	files, err := manifests.FilesOf(source)
 	if err != nil {
 		return nil, args.Error{Err: err}
 	}
@@ -209,28 +205,6 @@ func ReadCluster(source string) (*Cluster, error) {
 	})
 	c.secrets = slices.CompactFunc(c.secrets, func(a, b secretValue) bool { return a.value == b.value })
 	return c, nil
-}
-
-func filesBelow(source string) (files []string, err error) {
-	info, err := os.Stat(source)
-	if err != nil || !info.IsDir() {
-		return []string{source}, err
-	}
-	root := source + string(filepath.Separator) // follows a symbolic link
-	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case path != root && strings.HasPrefix(entry.Name(), "."):
-			if entry.IsDir() {
-				return fs.SkipDir
-			}
-		case !entry.IsDir() && isDump(path):
-			files = append(files, path)
-		}
-		return nil
-	})
-	return files, err
 }
 
 func (c *Cluster) readFile(name string) error {

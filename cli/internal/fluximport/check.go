@@ -57,14 +57,9 @@ func (r *Result) Check(fleet Fleet, documents map[string][]json.RawMessage) (dif
 func (t *translator) compare(rendered map[fluxdump.Ref]fluxdump.Object) (out []Difference, compared int) {
 	expect := func(o fluxdump.Object, want, got map[path]any) {
 		compared++
-		paths := map[path]bool{}
-		for at := range want {
-			paths[at] = true
-		}
-		for at := range got {
-			paths[at] = true
-		}
-		for _, at := range slices.Sorted(maps.Keys(paths)) {
+		all := maps.Clone(want)
+		maps.Copy(all, got)
+		for _, at := range slices.Sorted(maps.Keys(all)) {
 			if !reflect.DeepEqual(want[at], got[at]) && !t.report.listed(t.cluster.Name, o.Ref, at) {
 				out = append(out, Difference{t.cluster.Name, o.String(), t.cluster.Mask(at, nil), t.shown(want[at]), t.shown(got[at])})
 			}
@@ -143,17 +138,19 @@ func (t *translator) facts(c *component, o fluxdump.Object, find func(fluxdump.R
 		out[at] = normal(value)
 	}
 	for at, value := range leaves(o.At("spec")) {
-		first, _, _ := strings.Cut(at, ".")
-		switch {
-		case first == "chart", first == "chartRef", first == "sourceRef", first == "values", at == "valuesFrom", at == "path", at == "suspend", at == "releaseName", at == "storageNamespace",
-			at == "targetNamespace" && isRelease(o.Ref), at == "install.createNamespace", strings.HasPrefix(at, "install.remediation"), first == "postBuild", first == "uninstall":
-		case at == "dependsOn":
-			out[at] = dependencyNames(o, component)
-		case at == "postRenderers", at == "images":
-			out["images"] = imageFacts(out, at, o)
-		default:
+		if isSetting(o.Ref, at) {
 			out[at] = normal(value)
 		}
+	}
+	out["dependsOn"] = dependencyNames(o, component)
+	images, others := replacedImages(o)
+	var list []any
+	for _, image := range images {
+		list = append(list, image.Fields)
+	}
+	out["images"] = normal(list)
+	for at, e := range others {
+		out[at] = e.Fields
 	}
 	maps.DeleteFunc(out, func(_ path, v any) bool { return v == nil || v == "" })
 	if isRelease(o.Ref) {
@@ -164,23 +161,6 @@ func (t *translator) facts(c *component, o fluxdump.Object, find func(fluxdump.R
 		out["postBuild."+name] = value
 	}
 	return out
-}
-
-// imageFacts returns the replaced images, and adds the other post-renderers.
-func imageFacts(out map[path]any, at path, o fluxdump.Object) any {
-	if at == "images" {
-		return normal(o.At("spec", at))
-	}
-	var images []any
-	for i, e := range o.Entries("spec", at) {
-		fields := e.Below("kustomize").Fields
-		if list, ok := fields["images"].([]any); ok && len(fields) == 1 {
-			images = append(images, list...)
-		} else {
-			out[fmt.Sprintf("postRenderers[%d]", i)] = e.Fields
-		}
-	}
-	return normal(images)
 }
 
 // valuesFacts adds the values of a release: those of ConfigMaps of the dump, where the import takes them, below its own.
@@ -197,7 +177,7 @@ func (t *translator) valuesFacts(c *component, o fluxdump.Object, out map[path]a
 		if value == nil {
 			value = absent{} // null removes a default of the chart
 		}
-		if !isEmptyMap(value) {
+		if fields, isMap := value.(map[string]any); !isMap || len(fields) > 0 {
 			out["values."+at] = fluxdump.Plain(value)
 		}
 	}
@@ -206,16 +186,10 @@ func (t *translator) valuesFacts(c *component, o fluxdump.Object, out map[path]a
 // absent is null as a value of Helm.
 type absent struct{}
 
-func isEmptyMap(value any) bool {
-	fields, ok := value.(map[string]any)
-	return ok && len(fields) == 0
-}
-
 func dependencyNames(o fluxdump.Object, component func(fluxdump.Ref) string) string {
 	var names []string
-	for _, e := range o.Entries("spec", "dependsOn") {
-		ref := fluxdump.Ref{Group: o.Group, Kind: o.Kind, Namespace: cmp.Or(e.Text("namespace"), o.Namespace), Name: e.Text("name")}
-		if id := component(ref); id != "" && e.Text("readyExpr") == "" {
+	for i, ref := range o.DependsOn() {
+		if id := component(ref); id != "" && o.Entries("spec", "dependsOn")[i].Text("readyExpr") == "" {
 			names = append(names, id)
 		}
 	}

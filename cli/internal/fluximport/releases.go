@@ -108,6 +108,7 @@ func (t *translator) component(o fluxdump.Object) {
 	for _, at := range slices.Sorted(maps.Keys(spec)) {
 		t.specField(c, at, spec[at])
 	}
+	t.images(c)
 	if c.kind == helm {
 		t.values(c)
 	}
@@ -134,28 +135,32 @@ func (t *translator) copy(reader fluxdump.Object, from fluxdump.Ref) (reason str
 	return ""
 }
 
-// specField decides the outcome of a field of the spec other than a value of Helm.
+// isSetting reports whether a field of the spec is about how Flux applies an object, and not about the object itself.
+func isSetting(of fluxdump.Ref, at path) bool {
+	first, _, _ := strings.Cut(at, ".")
+	return !slices.Contains([]string{"chart", "chartRef", "sourceRef", "path", "suspend", "releaseName", "storageNamespace", "values", "valuesFrom", "dependsOn", "postRenderers", "images", "postBuild", "uninstall"}, first) &&
+		(at != "targetNamespace" || !isRelease(of)) && at != "install.createNamespace" && !strings.HasPrefix(at, "install.remediation")
+}
+
+// specField decides the outcome of a field of the spec other than values, variables and images.
 func (t *translator) specField(c *component, at path, value any) {
 	o := c.object
 	first, _, _ := strings.Cut(at, ".")
 	switch {
-	case at == "chart.spec.chart", at == "chart.spec.version", strings.HasPrefix(at, "chart.spec.sourceRef."), first == "chartRef", first == "sourceRef", at == "path",
-		at == "releaseName", at == "targetNamespace" && c.kind == helm, at == "storageNamespace", at == "suspend":
-		t.field(o, at, taken, "")
-	case at == "chart.spec.interval", at == "chart.spec.reconcileStrategy" && (value == "ChartVersion" || c.source.ref.Kind == "GitRepository"), at == "install.createNamespace", at == "values" && c.kind == helm,
+	case at == "dependsOn":
+		t.dependencies(c)
+	case slices.Contains([]string{"postBuild", "postRenderers", "images", "valuesFrom"}, first), strings.HasPrefix(at, "values."):
+	case at == "chart.spec.interval", at == "chart.spec.reconcileStrategy" && (value == "ChartVersion" || c.source.ref.Kind == "GitRepository"), at == "install.createNamespace", at == "values",
 		strings.HasPrefix(at, "chart.metadata."), first == "uninstall" && normal(value) == nil:
 		t.field(o, at, template, "")
 	case strings.HasPrefix(at, "install.remediation."):
 		t.field(o, at, left, "it has no effect with a storageNamespace, because the remediation of a failed install would uninstall the running release; to retry without an uninstall: component set ID --flux install.strategy.name=RetryOnFailure")
-	case at == "dependsOn":
-		t.dependencies(c)
-	case at == "postRenderers", at == "images":
-		t.images(c, at)
-	case first == "postBuild", c.kind == helm && (at == "valuesFrom" || strings.HasPrefix(at, "values.")): // elsewhere
-	case first == "chart":
+	case first == "chart" && at != "chart.spec.chart" && at != "chart.spec.version" && !strings.HasPrefix(at, "chart.spec.sourceRef."):
 		t.field(o, at, left, "not possible for a chart of the fleet")
-	default:
+	case isSetting(o.Ref, at), first == "uninstall", strings.HasPrefix(at, "install."):
 		t.setting(c, at, value)
+	default:
+		t.field(o, at, taken, "")
 	}
 }
 
@@ -198,10 +203,9 @@ func settingOf(at path) path {
 
 // dependencies takes the dependencies on objects that are components on this cluster. The fleet resolves them later.
 func (t *translator) dependencies(c *component) {
-	for i, e := range c.object.Entries("spec", "dependsOn") {
-		ref := fluxdump.Ref{Group: c.object.Group, Kind: c.object.Kind, Namespace: cmp.Or(e.Text("namespace"), c.object.Namespace), Name: e.Text("name")}
+	for i, ref := range c.object.DependsOn() {
 		at := fmt.Sprintf("dependsOn[%d]", i)
-		if e.Text("readyExpr") != "" {
+		if c.object.Entries("spec", "dependsOn")[i].Text("readyExpr") != "" {
 			t.field(c.object, at, left, "readyExpr is not possible: use healthCheckExprs of the other component")
 			continue
 		}
@@ -210,29 +214,41 @@ func (t *translator) dependencies(c *component) {
 	}
 }
 
-// images takes a list of replaced images.
-func (t *translator) images(c *component, at path) {
-	for i, e := range c.object.Entries("spec", at) {
-		here := fmt.Sprintf("%s[%d]", at, i)
-		images := []fluxdump.Object{e}
-		if at == "postRenderers" {
-			images = e.Entries("kustomize", "images")
-			if len(images) == 0 || len(e.Below("kustomize").Fields) != 1 || len(c.images) > 0 {
-				t.field(c.object, here, left, "post-renderers are not possible, apart from images: set the values of the chart, or publish a chart that contains the change")
-				continue
+// replacedImages returns the images that an object replaces, and its other post-renderers by path: a component has one list of images.
+func replacedImages(o fluxdump.Object) (images []fluxdump.Object, others map[path]fluxdump.Object) {
+	images, others = o.Entries("spec", "images"), map[path]fluxdump.Object{}
+	for i, e := range o.Entries("spec", "postRenderers") {
+		list := e.Entries("kustomize", "images")
+		if len(list) == 0 || len(e.Below("kustomize").Fields) != 1 || len(images) > 0 {
+			others[fmt.Sprintf("postRenderers[%d]", i)] = e
+			continue
+		}
+		images = list
+	}
+	return images, others
+}
+
+// images takes the replaced images.
+func (t *translator) images(c *component) {
+	images, others := replacedImages(c.object)
+	for _, image := range images {
+		taken := map[string]any{"name": image.Fields["name"]}
+		for field, name := range map[string]string{"new_name": "newName", "new_tag": "newTag", "digest": "digest"} {
+			if image.Fields[name] != nil {
+				taken[field] = image.Fields[name]
 			}
 		}
-		for _, image := range images {
-			one := image.Fields
-			taken := map[string]any{"name": one["name"]}
-			for field, name := range map[string]string{"new_name": "newName", "new_tag": "newTag", "digest": "digest"} {
-				if one[name] != nil {
-					taken[field] = one[name]
-				}
+		c.images = append(c.images, taken)
+	}
+	for _, list := range []path{"images", "postRenderers"} {
+		for i := range c.object.Entries("spec", list) {
+			at := fmt.Sprintf("%s[%d]", list, i)
+			if _, other := others[at]; other {
+				t.field(c.object, at, left, "post-renderers are not possible, apart from images: set the values of the chart, or publish a chart that contains the change")
+			} else {
+				t.field(c.object, at, taken, "")
 			}
-			c.images = append(c.images, taken)
 		}
-		t.field(c.object, here, taken, "")
 	}
 }
 

@@ -27,7 +27,7 @@ func (t *translator) convert(c *component, at path, value any) any {
 		for key, below := range fields {
 			here := at + "." + input.EscapeName(key)
 			if secret, found := t.cluster.SecretIn(key); found {
-				t.omit(c, here, secret)
+				t.leave(c, here, secretProposal(secret))
 			} else if converted := t.convert(c, here, below); converted != omitted {
 				out[key] = converted
 			}
@@ -64,10 +64,6 @@ var omitted any = struct{ omitted bool }{true}
 
 func secretProposal(secret fluxdump.Ref) string {
 	return fmt.Sprintf("it contains a value of %s, which is not written to files: use values_from, and see docs/secrets.md", secret)
-}
-
-func (t *translator) omit(c *component, at path, secret fluxdump.Ref) {
-	t.leave(c, at, secretProposal(secret))
 }
 
 // leave records a value that is left out: as a field, if the object itself has it.

@@ -1,7 +1,6 @@
 package handover
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -68,8 +67,7 @@ func (p *planner) dependents() {
 		deleted[k.Ref] = k.Delete
 	}
 	for _, o := range p.dump.Objects {
-		for _, on := range o.Entries("spec", "dependsOn") {
-			ref := fluxdump.Ref{Group: o.Group, Kind: o.Kind, Namespace: cmp.Or(on.Text("namespace"), o.Namespace), Name: on.Text("name")}
+		for _, ref := range o.DependsOn() {
 			if deleted[ref] && !deleted[o.Ref] {
 				p.warn("%s depends on %s, without which Flux does not apply changes of it", o.Ref, ref)
 			}

@@ -18,7 +18,7 @@ import (
 func ReadFiles(kinds documents.Kinds, names []string, read func(file string) ([]byte, error)) ([]documents.Document, error) {
 	reader := documents.Reader{Kinds: kinds}
 	for _, name := range names {
-		files, err := filesOf(name)
+		files, err := FilesOf(name)
 		if err != nil {
 			return nil, args.Error{Err: err}
 		}
@@ -40,8 +40,8 @@ func ReadFiles(kinds documents.Kinds, names []string, read func(file string) ([]
 	return docs, nil
 }
 
-// filesOf returns the files of an argument: of a directory, in the order of their paths, without names that start with a dot.
-func filesOf(name string) ([]string, error) {
+// FilesOf returns the files of an argument: of a directory, in the order of their paths, without names that start with a dot.
+func FilesOf(name string) ([]string, error) {
 	if name == "" {
 		return nil, errors.New("-f needs the name of a file or directory")
 	}
