@@ -34,12 +34,9 @@ type builder struct {
 // member is a cluster of the fleet.
 type member struct {
 	*translator
-	labels    map[string]string
-	variables map[string]any
-
-	components, namespaces, rolebindings []any
-	patches                              map[string]any
-	resources                            map[string][]any // by type
+	labels             map[string]string
+	variables, patches map[string]any
+	lists, resources   map[string][]any // assignments by list, and those of resource types by type
 }
 
 // entry is a definition of one cluster.
@@ -60,8 +57,7 @@ type group struct {
 func (b *builder) build(opt Options) error {
 	b.documents, b.ids, b.layers = map[string][]json.RawMessage{}, map[string][]string{}, nil
 	for _, m := range b.clusters {
-		m.variables, m.patches, m.components, m.namespaces, m.rolebindings, m.defined = map[string]any{}, map[string]any{}, nil, nil, nil, nil
-		m.resources = map[string][]any{}
+		m.variables, m.patches, m.lists, m.resources, m.defined = map[string]any{}, map[string]any{}, map[string][]any{}, map[string][]any{}, nil
 	}
 	b.groups = b.group()
 	for _, g := range b.groups {
@@ -94,12 +90,14 @@ func (b *builder) build(opt Options) error {
 		id := m.cluster.Name
 		doc := map[string]any{
 			"id": id, "cluster_dns": strings.ToLower(id + "." + opt.DNSSuffix), "environment": cmp.Or(m.labels["environment"], opt.Environment),
-			"platform_components": m.components, "namespaces": m.namespaces, "rolebindings": m.rolebindings, "resources": m.resources, "patches": m.patches, "variables": m.variables,
+			"resources": m.resources, "patches": m.patches, "variables": m.variables,
+		}
+		for list, entries := range m.lists {
+			doc[list] = entries
 		}
 		labels := maps.Clone(m.labels)
 		delete(labels, "environment")
 		doc["labels"] = labels
-		maps.DeleteFunc(doc, func(_ string, v any) bool { return reflect.ValueOf(v).Len() == 0 })
 		if err := b.add("cluster", doc); err != nil {
 			return err
 		}
@@ -119,11 +117,20 @@ func (b *builder) kinds() []string {
 	return slices.Concat([]string{"namespace", "rolebinding", "platform_component", "resource_type"}, resources, []string{"layer", "cluster"})
 }
 
+// add adds a document, without its empty fields.
 func (b *builder) add(kind string, doc map[string]any) error {
-	raw, err := render.Encode(doc)
+	raw, err := render.Encode(withoutEmpty(doc))
 	b.documents[kind] = append(b.documents[kind], raw)
 	b.ids[kind] = append(b.ids[kind], doc["id"].(string))
 	return err
+}
+
+func withoutEmpty(fields map[string]any) map[string]any {
+	maps.DeleteFunc(fields, func(_ string, v any) bool {
+		of := reflect.ValueOf(v)
+		return v == nil || slices.Contains([]reflect.Kind{reflect.Map, reflect.Slice, reflect.String}, of.Kind()) && of.Len() == 0
+	})
+	return fields
 }
 
 // create creates the documents. again: some definitions were refused, and the documents have to be built without them.
@@ -262,44 +269,32 @@ func dnsLabel(name string) string {
 
 // catalogEntry adds a document of the catalog, and the assignments with what differs on each cluster.
 func (b *builder) catalogEntry(g *group) error {
-	first := g.parts[0]
-	fields, settings := make([]map[path]any, len(g.parts)), make([]map[string]string, len(g.parts))
-	flux, values, trees := make([]map[path]any, len(g.parts)), make([]map[path]any, len(g.parts)), make([]any, len(g.parts))
-	depends := map[string]bool{}
+	first, version, n := g.parts[0], "component_version", len(g.parts)
+	encode := patches
+	if first.kind == kustomize {
+		version, encode = "oci_tag", maps.Clone[map[path]any]
+	}
+	fields, settings, depends := make([]map[path]any, n), make([]map[string]string, n), map[string]bool{}
+	flux, values, trees := make([]map[path]any, n), make([]map[path]any, n), make([]any, n)
 	for i, c := range g.parts {
-		version := "component_version"
-		if c.kind == kustomize {
-			version = "oci_tag"
-		}
-		fields[i] = map[path]any{"component_path": c.source.chart, version: plainVersion(c.source.version)}
-		if c.source.digest != "" {
-			fields[i]["oci_digest"] = c.source.digest
-		}
-		for name, list := range map[string][]any{"values_from": c.valuesFrom, "images": c.images} {
-			if len(list) > 0 {
-				fields[i][name] = list
-			}
-		}
+		fields[i] = withoutEmpty(map[path]any{
+			"component_path": c.source.chart, version: plainVersion(c.source.version), "oci_digest": c.source.digest, "values_from": c.valuesFrom, "images": c.images,
+		})
 		flux[i], values[i], trees[i], settings[i] = c.flux, c.substitute, c.values, g.members[i].settings
 		for _, d := range c.depends {
 			depends[g.members[i].done[d.on].id] = true
 		}
 	}
-	encode := func(values map[path]any) any { return values }
 	if first.kind == helm {
-		encode = func(values map[path]any) any { return patches(values) }
 		values = valuePaths(trees)
 		for i, c := range g.parts {
 			maps.DeleteFunc(values[i], func(at path, _ any) bool { return c.dropped[at] })
 		}
 	}
-	use := func(i int, name string) { g.members[i].used[name] = true }
-	commonFields, ownFields := split(fields, true, make([]map[string]string, len(fields)), nil)
+	commonFields, ownFields := split(fields, true, nil, nil)
 	for i := range g.parts { // a version and its digest are one setting, and lists of clusters follow those of the catalog
-		if _, differs := ownFields[i]["oci_digest"]; differs && first.kind == helm {
-			ownFields[i]["component_version"] = fields[i]["component_version"]
-		} else if differs {
-			ownFields[i]["oci_tag"] = fields[i]["oci_tag"]
+		if _, differs := ownFields[i]["oci_digest"]; differs {
+			ownFields[i][version] = fields[i][version]
 		}
 		for _, list := range []string{"values_from", "images"} {
 			if _, differs := ownFields[i][list]; differs {
@@ -310,39 +305,20 @@ func (b *builder) catalogEntry(g *group) error {
 			}
 		}
 	}
-	commonFlux, ownFlux := split(flux, false, make([]map[string]string, len(flux)), nil)
-	commonValues, ownValues := split(values, false, settings, use)
-	doc := map[string]any{"id": first.id, "type": first.kind, "oci_url": first.source.url}
+	commonFlux, ownFlux := split(flux, false, nil, nil)
+	commonValues, ownValues := split(values, false, settings, func(i int, name string) { g.members[i].used[name] = true })
+	doc := map[string]any{
+		"id": first.id, "type": first.kind, "oci_url": first.source.url, "secret_ref": first.source.secretRef, "release_name": first.name, "target_namespace": first.target,
+		"depends_on": slices.Sorted(maps.Keys(depends)), "flux": nested(commonFlux), "patches": encode(commonValues),
+	}
 	maps.Copy(doc, commonFields)
-	if first.kind == helm {
-		doc["release_name"], doc["target_namespace"] = first.name, first.target
-	}
-	if first.source.secretRef != "" {
-		doc["secret_ref"] = first.source.secretRef
-	}
-	if len(depends) > 0 {
-		doc["depends_on"] = slices.Sorted(maps.Keys(depends))
-	}
-	if len(commonFlux) > 0 {
-		doc["flux"] = nested(commonFlux)
-	}
-	if len(commonValues) > 0 {
-		doc["patches"] = encode(commonValues)
-	}
 	for i, m := range g.members {
-		assignment := map[string]any{"id": first.id, "enabled": g.parts[i].enabled}
-		for field, value := range ownFields[i] {
-			if value != nil {
-				assignment[field] = value
-			}
-		}
-		if len(ownFlux[i]) > 0 {
-			assignment["flux"] = nested(ownFlux[i])
-		}
+		assignment := map[string]any{"id": first.id, "enabled": g.parts[i].enabled, "flux": nested(ownFlux[i])}
+		maps.Copy(assignment, ownFields[i])
+		m.lists["platform_components"] = append(m.lists["platform_components"], withoutEmpty(assignment))
 		if len(ownValues[i]) > 0 {
 			m.patches[first.id] = encode(ownValues[i])
 		}
-		m.components = append(m.components, assignment)
 	}
 	return b.add("platform_component", doc)
 }
@@ -385,9 +361,7 @@ func (b *builder) layer(id string, priority int, layer map[string]any, members [
 			}
 		}
 	}
-	if len(shared) > 0 {
-		layer["variables"] = shared
-	}
+	layer["variables"] = shared
 	b.layers = append(b.layers, layer)
 }
 

@@ -184,10 +184,7 @@ func (b *builder) defineCustom(k *customKind) error {
 		}
 		common, own := split(forms, true, settings, func(i int, name string) { entries[i].on.used[name] = true })
 		for i, e := range entries {
-			assignment := map[string]any{"id": id}
-			if len(own[i]) > 0 {
-				assignment["overrides"] = own[i]
-			}
+			assignment := withoutEmpty(map[string]any{"id": id, "overrides": own[i]})
 			for field := range own[i] {
 				overridable[field] = true
 			}

@@ -150,14 +150,11 @@ func (b *builder) define(kind string) error {
 		doc := maps.Clone(best)
 		doc["id"] = id
 		for _, e := range accepted[id] {
-			switch {
-			case !reflect.DeepEqual(e.fields, best):
+			if !reflect.DeepEqual(e.fields, best) {
 				b.report.keep(e.on.cluster.Name, e.object.Ref, "on some clusters it differs from the one in the fleet, and a definition has one form: make them equal, and assign it")
-			case kind == "namespace":
-				e.on.namespaces, e.on.defined = append(e.on.namespaces, map[string]any{"id": id}), append(e.on.defined, e.object)
-			default:
-				e.on.rolebindings, e.on.defined = append(e.on.rolebindings, map[string]any{"id": id}), append(e.on.defined, e.object)
+				continue
 			}
+			e.on.lists[kind+"s"], e.on.defined = append(e.on.lists[kind+"s"], map[string]any{"id": id}), append(e.on.defined, e.object)
 		}
 		if err := b.add(kind, doc); err != nil {
 			return err

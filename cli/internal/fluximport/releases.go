@@ -97,7 +97,6 @@ func (t *translator) component(o fluxdump.Object) {
 			t.refuse(o, reason)
 			return
 		}
-		c.name = o.Name
 		if spec["wait"] == nil { // the template waits
 			c.flux["wait"] = false
 		}

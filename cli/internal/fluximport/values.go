@@ -264,7 +264,7 @@ func mostFrequent[T any](values []T) (best T, most int) {
 
 // templated returns one value with references to variables for different values of clusters; nil: there is none.
 func templated(values []any, settings []map[string]string) (text any, names []string) {
-	if len(values) < 2 || !slices.ContainsFunc(values, func(v any) bool { return !reflect.DeepEqual(v, values[0]) }) {
+	if len(values) < 2 || len(settings) == 0 || !slices.ContainsFunc(values, func(v any) bool { return !reflect.DeepEqual(v, values[0]) }) {
 		return nil, nil
 	}
 	shared := []string{}
