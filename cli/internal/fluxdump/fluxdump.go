@@ -323,22 +323,12 @@ func (c *Cluster) remember(ref Ref, value any, encoded bool) {
 	}
 	for _, document := range documents {
 		if parsed, err := strictyaml.Decode(document); err == nil {
-			c.rememberTexts(ref, parsed)
-		}
-	}
-}
-
-func (c *Cluster) rememberTexts(ref Ref, value any) {
-	switch v := value.(type) {
-	case string:
-		c.keepSecret(ref, v)
-	case []any:
-		for _, below := range v {
-			c.rememberTexts(ref, below)
-		}
-	case map[string]any:
-		for _, below := range v {
-			c.rememberTexts(ref, below)
+			Map(parsed, nil, func(leaf any) any {
+				if text, ok := leaf.(string); ok {
+					c.keepSecret(ref, text)
+				}
+				return nil
+			})
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -27,6 +28,18 @@ func addLeaves(out map[string]any, at string, value any) {
 	for key, below := range fields {
 		addLeaves(out, strings.TrimPrefix(at+"."+input.EscapeName(key), "."), below)
 	}
+}
+
+// Differing returns the sorted paths at which two objects have different values.
+func Differing(a, b map[string]any) (paths []string) {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	for _, at := range slices.Sorted(maps.Keys(all)) {
+		if !reflect.DeepEqual(a[at], b[at]) {
+			paths = append(paths, at)
+		}
+	}
+	return paths
 }
 
 // Map returns a copy of a value with other names of fields and other values that are neither a map nor a list; nil: the same names.

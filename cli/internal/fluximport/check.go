@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -57,10 +56,8 @@ func (r *Result) Check(fleet Fleet, documents map[string][]json.RawMessage) (dif
 func (t *translator) compare(rendered map[fluxdump.Ref]fluxdump.Object) (out []Difference, compared int) {
 	expect := func(o fluxdump.Object, want, got map[path]any) {
 		compared++
-		all := maps.Clone(want)
-		maps.Copy(all, got)
-		for _, at := range slices.Sorted(maps.Keys(all)) {
-			if !reflect.DeepEqual(want[at], got[at]) && !t.report.listed(t.cluster.Name, o.Ref, at) {
+		for _, at := range fluxdump.Differing(want, got) {
+			if !t.report.listed(t.cluster.Name, o.Ref, at) {
 				out = append(out, Difference{t.cluster.Name, o.String(), t.cluster.Mask(at, nil), t.shown(want[at]), t.shown(got[at])})
 			}
 		}

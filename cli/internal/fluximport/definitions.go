@@ -43,21 +43,18 @@ func (b *builder) definitions(m *member) {
 		if problem == "" {
 			problem = m.metadata(o, e.fields)
 		}
-		if kind == "rolebinding" {
-			for _, at := range []path{"roleRef", "subjects"} {
-				what := taken
-				if problem != "" {
-					what = left
-				}
-				m.field(o, at, what, "%s", problem)
-			}
-		}
+		what := taken
 		if problem != "" {
+			what = left
 			m.report.keep(m.cluster.Name, o.Ref, problem)
-			continue
+		} else {
+			known[kind+o.Name] = true
+			b.entries[kind] = append(b.entries[kind], e)
 		}
-		known[kind+o.Name] = true
-		b.entries[kind] = append(b.entries[kind], e)
+		if kind == "rolebinding" {
+			m.field(o, "roleRef", what, "%s", problem)
+			m.field(o, "subjects", what, "%s", problem)
+		}
 	}
 }
 

@@ -103,9 +103,6 @@ func findSource(find func(fluxdump.Ref) (fluxdump.Object, bool), o fluxdump.Obje
 	case "GitRepository":
 		s.url = "git+" + s.url
 		s.chart = strings.Trim(strings.TrimPrefix(s.chart, "./"), "/")
-		if isKustomization(o.Ref) {
-			s.chart = cmp.Or(s.chart, ".")
-		}
 		switch {
 		case wanted.Text("commit") != "":
 			s.version = "tag:" + wanted.Text("commit")

@@ -118,10 +118,8 @@ func (r *Report) counts() map[string][4]int {
 
 // Totals returns the numbers of taken fields, of defaults of the templates, of replaced fields and of those that are not expressible.
 func (r *Report) Totals() (sum [4]int) {
-	for _, n := range r.counts() {
-		for i := range n {
-			sum[i] += n[i]
-		}
+	for _, f := range r.fields {
+		sum[f.outcome]++
 	}
 	return sum
 }

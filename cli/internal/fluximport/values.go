@@ -246,17 +246,14 @@ func split(members []map[path]any, always bool, settings []map[string]string, us
 
 // mostFrequent returns the value that is there most often, of equally frequent ones the first, and how often.
 func mostFrequent[T any](values []T) (best T, most int) {
-	count, first := map[string]int{}, map[string]int{}
+	count, keys := map[string]int{}, make([]string, len(values))
 	for i, value := range values {
-		key := fmt.Sprintf("%T %#v", value, value)
-		if count[key]++; count[key] == 1 {
-			first[key] = i
-		}
+		keys[i] = fmt.Sprintf("%T %#v", value, value)
+		count[keys[i]]++
 	}
-	at := len(values)
-	for key, n := range count {
-		if n > most || n == most && first[key] < at {
-			best, most, at = values[first[key]], n, first[key]
+	for i, value := range values {
+		if n := count[keys[i]]; n > most {
+			best, most = value, n
 		}
 	}
 	return best, most

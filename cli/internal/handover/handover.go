@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -204,7 +203,7 @@ func applier(o fluxdump.Object) string {
 func (p *planner) compare(r Release, ours fluxdump.Object, id string) {
 	values, from := p.dump.ReleaseValues(r.Object, r.Namespace)
 	newValues, newFrom := p.dump.ReleaseValues(ours, resourceset.Namespace, r.Namespace)
-	if at := p.differing(fluxdump.Leaves(values), fluxdump.Leaves(newValues)); len(at) > 0 {
+	if at := p.differing(fluxdump.Leaves(fluxdump.Plain(values)), fluxdump.Leaves(fluxdump.Plain(newValues))); len(at) > 0 {
 		p.differ("the values of component %q differ from those of %s, so that the first upgrade changes the release: %s", id, r.Ref, strings.Join(at, "; "))
 	}
 	if was, is := references(from), references(newFrom); was != is {
@@ -221,12 +220,8 @@ func (p *planner) compare(r Release, ours fluxdump.Object, id string) {
 
 // differing names the paths of different values, without values of Secrets.
 func (p *planner) differing(was, is map[string]any) (out []string) {
-	paths := slices.Concat(slices.Collect(maps.Keys(was)), slices.Collect(maps.Keys(is)))
-	slices.Sort(paths)
-	for _, at := range slices.Compact(paths) {
-		if !reflect.DeepEqual(fluxdump.Plain(was[at]), fluxdump.Plain(is[at])) {
-			out = append(out, p.dump.Mask(fmt.Sprintf("%s is %s on the cluster and %s in the fleet", at, shown(was[at]), shown(is[at])), nil))
-		}
+	for _, at := range fluxdump.Differing(was, is) {
+		out = append(out, p.dump.Mask(fmt.Sprintf("%s is %s on the cluster and %s in the fleet", at, shown(was[at]), shown(is[at])), nil))
 	}
 	if n := len(out); n > maxShown {
 		out = append(out[:maxShown], fmt.Sprintf("and %d more", n-maxShown))
