@@ -19,11 +19,11 @@ import (
 // builder makes one fleet of the components of all clusters.
 type builder struct {
 	report    *Report
-	clusters  []*member
+	clusters  []*translator
 	customs   map[fluxdump.Ref]*customKind // by group and kind
 	entries   map[string][]entry           // by kind
 	refused   map[string]string            // reasons by kind, kind/id, and kind/id/cluster
-	groups    []*group
+	groups    [][]*component               // of several clusters, each of which is one catalog entry
 	documents map[string][]json.RawMessage
 	ids       map[string][]string // of the documents, by kind
 	// literal: custom objects have no references to variables, to find the one whose references are refused; settled: it is found.
@@ -31,26 +31,12 @@ type builder struct {
 	layers           []map[string]any
 }
 
-// member is a cluster of the fleet.
-type member struct {
-	*translator
-	labels             map[string]string
-	variables, patches map[string]any
-	lists, resources   map[string][]any // assignments by list, and those of resource types by type
-}
-
 // entry is a definition of one cluster.
 type entry struct {
-	on     *member
+	on     *translator
 	object fluxdump.Object
 	id     string
 	fields map[string]any
-}
-
-// group is the components of several clusters that are one catalog entry.
-type group struct {
-	members []*member
-	parts   []*component
 }
 
 // build makes the documents. It can be called again after some have been refused.
@@ -179,8 +165,8 @@ func (b *builder) create(fleet Fleet) (again bool, err error) {
 // there was something to leave out.
 func (b *builder) refuse(id, cluster string, keys []string, detail string) (changed bool) {
 	for _, g := range b.groups {
-		for i, c := range g.parts {
-			on := g.members[i].cluster.Name
+		for _, c := range g {
+			on := c.on.cluster.Name
 			switch {
 			case c.id != id || cluster != "" && cluster != on:
 				continue
@@ -192,7 +178,7 @@ func (b *builder) refuse(id, cluster string, keys []string, detail string) (chan
 			default:
 				changed = true
 				b.report.reject(on, c.object.Ref, "", "the object is not taken: "+detail)
-				delete(g.members[i].done, c.object.Ref)
+				delete(c.on.done, c.object.Ref)
 			}
 		}
 	}
@@ -208,8 +194,8 @@ func pointerKeys(pointer string) []string {
 }
 
 // group returns the catalog entries, with ids: components of equal name, release, source and dependencies are one.
-func (b *builder) group() []*group {
-	byKey := map[string]*group{}
+func (b *builder) group() [][]*component {
+	byKey := map[string][]*component{}
 	for _, m := range b.clusters {
 		for _, ref := range slices.SortedFunc(maps.Keys(m.done), compareRefs) {
 			c := m.done[ref]
@@ -219,20 +205,16 @@ func (b *builder) group() []*group {
 			}
 			slices.SortFunc(depends, compareRefs)
 			key := fmt.Sprint(c.kind, ref, c.name, c.target, c.source.url, c.source.secretRef, depends)
-			g := byKey[key]
-			if g == nil {
-				g = &group{}
-				byKey[key] = g
-			}
-			g.members, g.parts = append(g.members, m), append(g.parts, c)
+			c.on = m
+			byKey[key] = append(byKey[key], c)
 		}
 	}
-	groups := slices.SortedFunc(maps.Values(byKey), func(a, c *group) int {
-		return cmp.Or(cmp.Compare(len(c.parts), len(a.parts)), compareRefs(a.parts[0].object.Ref, c.parts[0].object.Ref), cmp.Compare(a.members[0].cluster.Name, c.members[0].cluster.Name))
+	groups := slices.SortedFunc(maps.Values(byKey), func(a, c []*component) int {
+		return cmp.Or(cmp.Compare(len(c), len(a)), compareRefs(a[0].object.Ref, c[0].object.Ref), cmp.Compare(a[0].on.cluster.Name, c[0].on.cluster.Name))
 	})
 	known := map[string]bool{}
 	for _, g := range groups {
-		o := g.parts[0].object
+		o := g[0].object
 		id := dnsLabel(o.Name)
 		if known[id] {
 			id = dnsLabel(o.Name + "-" + o.Namespace)
@@ -241,11 +223,11 @@ func (b *builder) group() []*group {
 			id = numbered(dnsLabel(o.Name), n)
 		}
 		known[id] = true
-		for _, c := range g.parts {
+		for _, c := range g {
 			c.id = id
 		}
 	}
-	slices.SortFunc(groups, func(a, c *group) int { return cmp.Compare(a.parts[0].id, c.parts[0].id) })
+	slices.SortFunc(groups, func(a, c []*component) int { return cmp.Compare(a[0].id, c[0].id) })
 	return groups
 }
 
@@ -268,37 +250,37 @@ func dnsLabel(name string) string {
 }
 
 // catalogEntry adds a document of the catalog, and the assignments with what differs on each cluster.
-func (b *builder) catalogEntry(g *group) error {
-	first, version, n := g.parts[0], "component_version", len(g.parts)
+func (b *builder) catalogEntry(g []*component) error {
+	first, version, n := g[0], "component_version", len(g)
 	encode := patches
 	if first.kind == kustomize {
 		version, encode = "oci_tag", maps.Clone[map[path]any]
 	}
 	fields, settings, depends := make([]map[path]any, n), make([]map[string]string, n), map[string]bool{}
 	flux, values, trees := make([]map[path]any, n), make([]map[path]any, n), make([]any, n)
-	for i, c := range g.parts {
+	for i, c := range g {
 		fields[i] = withoutEmpty(map[path]any{
 			"component_path": c.source.chart, version: plainVersion(c.source.version), "oci_digest": c.source.digest, "values_from": c.valuesFrom, "images": c.images,
 		})
-		flux[i], values[i], trees[i], settings[i] = c.flux, c.substitute, c.values, g.members[i].settings
+		flux[i], values[i], trees[i], settings[i] = c.flux, c.substitute, c.values, c.on.settings
 		for _, d := range c.depends {
-			depends[g.members[i].done[d.on].id] = true
+			depends[c.on.done[d.on].id] = true
 		}
 	}
 	if first.kind == helm {
 		values = valuePaths(trees)
-		for i, c := range g.parts {
+		for i, c := range g {
 			maps.DeleteFunc(values[i], func(at path, _ any) bool { return c.dropped[at] })
 		}
 	}
 	commonFields, ownFields := split(fields, true, nil, nil)
-	for i := range g.parts { // a version and its digest are one setting, and lists of clusters follow those of the catalog
+	for i := range g { // a version and its digest are one setting, and lists of clusters follow those of the catalog
 		if _, differs := ownFields[i]["oci_digest"]; differs {
 			ownFields[i][version] = fields[i][version]
 		}
 		for _, list := range []string{"values_from", "images"} {
 			if _, differs := ownFields[i][list]; differs {
-				for j := range g.parts {
+				for j := range g {
 					ownFields[j][list] = fields[j][list]
 				}
 				delete(commonFields, list)
@@ -306,14 +288,14 @@ func (b *builder) catalogEntry(g *group) error {
 		}
 	}
 	commonFlux, ownFlux := split(flux, false, nil, nil)
-	commonValues, ownValues := split(values, false, settings, func(i int, name string) { g.members[i].used[name] = true })
+	commonValues, ownValues := split(values, false, settings, func(i int, name string) { g[i].on.used[name] = true })
 	doc := map[string]any{
 		"id": first.id, "type": first.kind, "oci_url": first.source.url, "secret_ref": first.source.secretRef, "release_name": first.name, "target_namespace": first.target,
 		"depends_on": slices.Sorted(maps.Keys(depends)), "flux": nested(commonFlux), "patches": encode(commonValues),
 	}
 	maps.Copy(doc, commonFields)
-	for i, m := range g.members {
-		assignment := map[string]any{"id": first.id, "enabled": g.parts[i].enabled, "flux": nested(ownFlux[i])}
+	for i, c := range g {
+		m, assignment := c.on, map[string]any{"id": first.id, "enabled": c.enabled, "flux": nested(ownFlux[i])}
 		maps.Copy(assignment, ownFields[i])
 		m.lists["platform_components"] = append(m.lists["platform_components"], withoutEmpty(assignment))
 		if len(ownValues[i]) > 0 {
@@ -332,7 +314,7 @@ func (b *builder) planLayers(labels []Label) {
 	b.layer("all", 100, map[string]any{"all": true}, b.clusters)
 	priority := 200
 	for _, label := range labels {
-		byValue := map[string][]*member{}
+		byValue := map[string][]*translator{}
 		for _, m := range b.clusters {
 			byValue[m.labels[label.Key]] = append(byValue[m.labels[label.Key]], m)
 		}
@@ -347,14 +329,14 @@ func (b *builder) planLayers(labels []Label) {
 	}
 }
 
-func (b *builder) layer(id string, priority int, layer map[string]any, members []*member) {
+func (b *builder) layer(id string, priority int, layer map[string]any, members []*translator) {
 	for n, given := 2, id; slices.ContainsFunc(b.layers, func(other map[string]any) bool { return other["id"] == id }); n++ {
 		id = numbered(given, n)
 	}
 	layer["id"], layer["priority"] = id, priority
 	shared := map[string]any{}
 	for name, value := range members[0].variables {
-		if !slices.ContainsFunc(members, func(m *member) bool { return m.variables[name] != value }) {
+		if !slices.ContainsFunc(members, func(m *translator) bool { return m.variables[name] != value }) {
 			shared[name] = value
 			for _, m := range members {
 				delete(m.variables, name)
@@ -363,18 +345,6 @@ func (b *builder) layer(id string, priority int, layer map[string]any, members [
 	}
 	layer["variables"] = shared
 	b.layers = append(b.layers, layer)
-}
-
-// adopt moves common settings into the layers, in their order.
-func (b *builder) adopt(fleet Fleet) error {
-	var ids []string
-	for _, layer := range b.layers {
-		ids = append(ids, layer["id"].(string))
-	}
-	if len(ids) == 0 {
-		return nil
-	}
-	return fleet.Adopt(ids)
 }
 
 // checkSecrets refuses documents with a value of a Secret, as the last of all checks: no translation writes one.

@@ -216,7 +216,7 @@ func (b *builder) types() (out []TypeCount) {
 
 // refuseOverrides leaves out a custom object of a cluster: the keys are the type, the index, overrides and the place in it. It reports whether there was one.
 func (b *builder) refuseOverrides(cluster string, keys []string, detail string) bool {
-	at := slices.IndexFunc(b.clusters, func(m *member) bool { return m.cluster.Name == cluster })
+	at := slices.IndexFunc(b.clusters, func(m *translator) bool { return m.cluster.Name == cluster })
 	n, err := strconv.Atoi(keys[1])
 	entries := b.clusters[at].resources[keys[0]]
 	if err != nil || n >= len(entries) {

@@ -12,7 +12,7 @@ import (
 )
 
 // definitions collects the namespaces and role bindings of a cluster.
-func (b *builder) definitions(m *member) {
+func (b *builder) definitions(m *translator) {
 	known := map[string]bool{}
 	for _, o := range m.cluster.Objects {
 		if !m.takesOver(o) {
@@ -59,10 +59,10 @@ func (b *builder) definitions(m *member) {
 }
 
 // takesOver reports whether the fleet has to apply an object: a replaced Kustomization applies it, or it comes from kustomize build.
-func (m *member) takesOver(o fluxdump.Object) bool {
+func (t *translator) takesOver(o fluxdump.Object) bool {
 	of, owned := o.Owner()
-	_, inDump := m.cluster.Find(of)
-	return m.done[of] == nil && (owned && (!inDump || m.replaced[of]) || !owned && isUnbuilt(o))
+	_, inDump := t.cluster.Find(of)
+	return t.done[of] == nil && (owned && (!inDump || t.replaced[of]) || !owned && isUnbuilt(o))
 }
 
 // binding returns the fields of a role binding, or the reason why the fleet cannot have it.

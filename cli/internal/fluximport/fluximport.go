@@ -68,14 +68,11 @@ func Import(clusters []*fluxdump.Cluster, newFleet func() Fleet, opt Options) (*
 		t.settings = t.readSettings(opt.Settings)
 		t.translate()
 		n += len(t.done)
-		r.clusters = append(r.clusters, t)
-		labels, err := labelsOf(opt.Labels, cluster)
-		if err != nil {
+		if t.labels, err = labelsOf(opt.Labels, cluster); err != nil {
 			return nil, err
 		}
-		m := &member{translator: t, labels: labels}
-		b.clusters = append(b.clusters, m)
-		b.definitions(m)
+		b.clusters = append(b.clusters, t)
+		b.definitions(t)
 	}
 	if n == 0 {
 		return nil, args.Errorf("there is no HelmRelease and no Kustomization that the fleet can have in %s: the dump needs them with their sources, see docs/bring-your-fleet.md", clusters[0].Source)
@@ -93,10 +90,12 @@ func Import(clusters []*fluxdump.Cluster, newFleet func() Fleet, opt Options) (*
 			return nil, err
 		}
 	}
-	if err := b.adopt(fleet); err != nil {
-		return nil, err
+	if layers := b.ids["layer"]; len(layers) > 0 {
+		if err := fleet.Adopt(layers); err != nil {
+			return nil, err
+		}
 	}
-	r.Report.Types = b.types()
+	r.clusters, r.Report.Types = b.clusters, b.types()
 	r.Kinds, r.Documents = b.kinds(), map[string][]json.RawMessage{}
 	for _, kind := range b.kinds() {
 		for _, doc := range fleet.Documents(kind) {

@@ -13,6 +13,7 @@ import (
 
 // component is a HelmRelease or a Kustomization of one cluster, as a component and its settings on the cluster.
 type component struct {
+	on      *translator
 	object  fluxdump.Object
 	kind    string // helm or kustomize
 	source  source
@@ -50,6 +51,10 @@ type translator struct {
 	defined  []fluxdump.Object             // namespaces, role bindings and custom objects that the fleet has
 	done     map[fluxdump.Ref]*component
 	replaced map[fluxdump.Ref]bool // Kustomizations
+
+	labels             map[string]string
+	variables, patches map[string]any   // of the document
+	lists, resources   map[string][]any // assignments by list, and those of resource types by type
 }
 
 func (t *translator) field(o fluxdump.Object, at path, what outcome, format string, values ...any) {
@@ -141,14 +146,18 @@ func isSetting(of fluxdump.Ref, at path) bool {
 		(at != "targetNamespace" || !isRelease(of)) && at != "install.createNamespace" && !strings.HasPrefix(at, "install.remediation")
 }
 
-// specField decides the outcome of a field of the spec other than values, variables and images.
+// specField decides the outcome of a field of the spec other than values and images.
 func (t *translator) specField(c *component, at path, value any) {
 	o := c.object
 	first, _, _ := strings.Cut(at, ".")
 	switch {
 	case at == "dependsOn":
 		t.dependencies(c)
-	case slices.Contains([]string{"postBuild", "postRenderers", "images", "valuesFrom"}, first), strings.HasPrefix(at, "values."):
+	case at == "postBuild.substituteFrom":
+		for i := range o.Entries("spec", "postBuild", "substituteFrom") {
+			t.field(o, fmt.Sprintf("%s[%d]", at, i), taken, "")
+		}
+	case slices.Contains([]string{"postRenderers", "images", "valuesFrom"}, first), strings.HasPrefix(at, "values."):
 	case at == "chart.spec.interval", at == "chart.spec.reconcileStrategy" && (value == "ChartVersion" || c.source.ref.Kind == "GitRepository"), at == "install.createNamespace", at == "values",
 		strings.HasPrefix(at, "chart.metadata."), first == "uninstall" && normal(value) == nil:
 		t.field(o, at, template, "")

@@ -157,8 +157,7 @@ func substituted(value any, settings map[string]string) any {
 // replace it by nothing.
 func (t *translator) substitutions(c *component) (reason string) {
 	c.substitute = map[string]any{}
-	var fields []path
-	for i, e := range c.object.Entries("spec", "postBuild", "substituteFrom") {
+	for _, e := range c.object.Entries("spec", "postBuild", "substituteFrom") {
 		_, ok := t.cluster.Find(fluxdump.Ref{Kind: e.Text("kind"), Namespace: c.object.Namespace, Name: e.Text("name")})
 		switch {
 		case e.Text("kind") != "ConfigMap":
@@ -166,21 +165,12 @@ func (t *translator) substitutions(c *component) (reason string) {
 		case !ok && !e.Flag("optional"):
 			return fmt.Sprintf("ConfigMap %s/%s is not in the dump: add it", c.object.Namespace, e.Text("name"))
 		}
-		fields = append(fields, fmt.Sprintf("postBuild.substituteFrom[%d]", i))
 	}
 	for name, text := range t.postBuild(c.object) {
 		if secret, found := t.cluster.SecretIn(text); found {
 			reason = secretProposal(secret)
 		}
 		c.substitute[name] = escapeReferences(text)
-	}
-	for name := range leaves(c.object.Below("spec", "postBuild", "substitute").Fields) {
-		fields = append(fields, strings.TrimSuffix("postBuild.substitute."+name, "."))
-	}
-	if reason == "" {
-		for _, at := range fields {
-			t.field(c.object, at, taken, "")
-		}
 	}
 	return reason
 }
@@ -205,22 +195,16 @@ func (t *translator) postBuild(o fluxdump.Object) map[string]string {
 // the references.
 func split(members []map[path]any, always bool, settings []map[string]string, use func(i int, name string)) (common map[path]any, own []map[path]any) {
 	common, own = map[path]any{}, make([]map[path]any, len(members))
-	count := map[path]int{}
-	for _, m := range members {
-		for at := range m {
-			count[at]++
-		}
-	}
 	for i, m := range members {
 		own[i] = maps.Clone(m)
 	}
-	for _, at := range slices.Sorted(maps.Keys(count)) {
-		if count[at] < len(members) {
-			continue
-		}
+	for _, at := range slices.Sorted(maps.Keys(members[0])) {
 		values := make([]any, len(members))
 		for i, m := range members {
 			values[i] = m[at]
+		}
+		if slices.ContainsFunc(members, func(m map[path]any) bool { _, has := m[at]; return !has }) {
+			continue
 		}
 		if text, names := templated(values, settings); text != nil {
 			for i := range values {
