@@ -70,8 +70,8 @@ func countCells(document json.RawMessage) ([]string, error) {
 // clusterView counts the assignments of each kind.
 func clusterView() render.View {
 	return render.View{
-		Header: slices.Concat([]string{"ID", "ENVIRONMENT", "DNS"}, countHeader(), []string{"REVISION", "NAME", "PROTECTED", "PINNED", "LABELS", "UPDATED"}),
-		Narrow: 4 + len(Definitions()),
+		Header: slices.Concat([]string{"ID", "ENVIRONMENT", "DNS"}, countHeader(), []string{"REVISION", "PINNED", "NAME", "PROTECTED", "LABELS", "UPDATED"}),
+		Narrow: 4 + len(Definitions()), Mark: true,
 		Row: func(raw json.RawMessage) ([]string, error) {
 			counts, err := countCells(raw)
 			if err != nil {
@@ -83,7 +83,7 @@ func clusterView() render.View {
 					pinned = d.Pinned.Reason
 				}
 				return slices.Concat([]string{d.ID, d.Environment, d.ClusterDNS}, counts, []string{
-					strconv.FormatInt(d.Revision, 10), d.ClusterName, strconv.FormatBool(d.DeletionProtection), pinned, render.Labels(d.Labels), render.Time(d.UpdatedAt),
+					strconv.FormatInt(d.Revision, 10), pinned, d.ClusterName, strconv.FormatBool(d.DeletionProtection), render.Labels(d.Labels), render.Time(d.UpdatedAt),
 				})
 			})(raw)
 		},

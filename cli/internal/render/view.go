@@ -16,7 +16,9 @@ import (
 type View struct {
 	Header []string
 	Narrow int
-	Row    func(document json.RawMessage) ([]string, error)
+	// Mark: the column behind them is one of them if a document has it.
+	Mark bool
+	Row  func(document json.RawMessage) ([]string, error)
 }
 
 // RowOf turns a function of the typed document into the Row of a [View].
@@ -39,6 +41,9 @@ func (v View) Table(docs ...json.RawMessage) (Table, error) {
 			return Table{}, err
 		}
 		t.Rows = append(t.Rows, row)
+	}
+	if v.Mark && slices.ContainsFunc(t.Rows, func(row []string) bool { return row[v.Narrow] != "" }) {
+		t.Narrow++
 	}
 	return t, nil
 }
