@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/change"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -148,6 +151,22 @@ func (s rolloutCommands) endFreeze(c *cli.Context, id string) error {
 	return s.PerformOn(c, kinds.Freezes, change.Change{
 		Operations:  change.FixedOperations(kinds.Freezes.Operation("delete", id, nil)),
 		Description: "end the freeze \"" + id + "\"", UnconfirmedInScripts: true,
+		Show: func(_ conn.Client, a conn.Answer) error {
+			results, err := change.ResultsOf(a)
+			if err != nil {
+				return err
+			}
+			var freeze api.Freeze // as it was
+			if err := json.Unmarshal(results[0].Document, &freeze); err != nil {
+				return fmt.Errorf("unexpected response of the server: %w", err)
+			}
+			freeze.State, freeze.Frozen = "ended", 0
+			ended, err := json.Marshal(freeze)
+			if err != nil {
+				return err
+			}
+			return s.PrintChange(c, kinds.Freezes.Output(ended))
+		},
 	})
 }
 
