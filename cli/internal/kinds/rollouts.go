@@ -48,7 +48,7 @@ var Rollouts = Kind{
 		stages := render.Table{Header: []string{"STAGE", "STATE", "CLUSTERS", "SELECTION", "AFFECTED", "CONFIRMED", "FAILED", "OFFLINE", "PENDING", "BEHIND", "UNKNOWN"}, Narrow: 8}
 		for _, s := range d.Stages {
 			state := s.State
-			if s.Approval && s.State == "pending" {
+			if s.Approval && s.State == "pending" && s.Progress != nil {
 				if state = "needs approval"; s.ApprovedAt != nil {
 					state = "approved"
 				}
