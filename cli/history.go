@@ -16,6 +16,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/planview"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
+	"github.com/flux-resourceset/flux-resourceset/internal/documents"
 	"github.com/urfave/cli/v2"
 )
 
@@ -132,6 +133,11 @@ func (s *session) restoreCommand() *cli.Command {
 		Flags: slices.Concat([]cli.Flag{change.DryRunFlag(), change.YesFlag()}, change.PlannedFlags()),
 		Action: func(c *cli.Context) error {
 			operands := c.Args().Slice()
+			if len(operands) == 2 {
+				if kind, name, ok := documents.SplitName(operands[1]); ok {
+					operands = []string{operands[0], kind, name}
+				}
+			}
 			if len(operands) != 1 && len(operands) != 3 {
 				return args.Errorf("%s takes REVISION, or REVISION KIND NAME, not %s", c.Command.HelpName, args.Counted(operands))
 			}
