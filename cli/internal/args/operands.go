@@ -9,6 +9,9 @@ import (
 // Operands returns the positional arguments; their number must be that of the names.
 func Operands(c *cli.Context, names ...string) ([]string, error) {
 	operands := c.Args().Slice()
+	if len(operands) != len(names) && c.Bool("version") && FindFlag(c.Command.Flags, "component-version") != nil {
+		return nil, Errorf("%s takes %s, not %s: --version prints the version of this program; the version of a component is --component-version", c.Command.HelpName, Counted(names), Counted(operands))
+	}
 	if len(operands) != len(names) {
 		return nil, Errorf("%s takes %s, not %s", c.Command.HelpName, Counted(names), Counted(operands))
 	}
