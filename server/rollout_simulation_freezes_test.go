@@ -205,14 +205,14 @@ func (s *rolloutSimulation) requireNotForgotten(p *simulatedProcess) {
 		_, soak := d.gate(d.Started - 1)
 		require.Less(s.t, p.now().Sub(*d.Stages[d.Started-1].StartedAt), soak)
 	case "approval":
-		require.True(s.t, stage.Approval && stage.Approved == nil, "%s", body)
+		require.True(s.t, stage.Approval && (stage.Approved == nil || strings.Contains(wait.Message, "has ended")), "%s", body)
 	case "start_at":
 		require.True(s.t, d.StartAt != nil && p.now().Before(*d.StartAt) || stage.StartAt != nil && p.now().Before(*stage.StartAt), "%s at %s", body, p.now())
 	case "window":
 		require.False(s.t, d.opens(p.now()), "%s at %s", body, p.now())
 	case "freeze":
 		until := now
-		if wait.Until != nil {
+		if wait.Until != nil && wait.Until.After(now) {
 			until = wait.Until.Add(-time.Second)
 		}
 		for at := now; !at.After(until) && at.Sub(now) < 20*time.Minute; at = at.Add(time.Minute) {

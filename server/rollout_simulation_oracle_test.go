@@ -268,7 +268,9 @@ func (s *rolloutSimulation) examineStep(c fleet.Commit, was, is *simulatedDocume
 		require.Equal(s.t, "paused", is.State)
 		step = "back"
 	}
-	require.Less(s.t, s.skew.Abs(), time.Minute, "nothing is decided by clocks that differ")
+	// The process with the right clock may start a rollout before it knows that the other clock is wrong.
+	begins := step == "start" && was.Started == 0 && s.evaluated.name == "process 0"
+	require.True(s.t, s.skew.Abs() < time.Minute || begins, "nothing is decided by clocks that differ")
 	s.steps[step]++
 	if step != "pause" {
 		require.False(s.t, s.revoked && strings.Contains(was.Principal, "deployer"), "%s is not authorized any more", was.Principal)
