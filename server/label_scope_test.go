@@ -184,3 +184,81 @@ func TestOperationsOnAdminKindsTellNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestWindowsNameNothingHidden: checks of time zones, refusals outside of windows and stages without a common time name no document that
+// the team may not read.
+func TestWindowsNameNothingHidden(t *testing.T) {
+	t.Parallel()
+	const never = `"allow":[{"from":"03:00","to":"03:00","days":["mon"]}],"block":[{"from":"00:00","to":"23:59","days":["mon"]}]`
+	const zoned = `"allow":[{"from":"00:00","to":"00:01","tz_variable":"timezone"}]`
+	for name, rights := range map[string][]string{
+		"tenant": {accessFor("team", `["read","plan","write","revert","approve"]`, `{"selector":"team=web","kinds":["cluster","layer","freeze","rollout"]}`)},
+		"wide":   {accessFor("team", `["read","plan"]`, teamRead), accessFor("wide", `["write","plan","revert","approve"]`, "")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := twoTeams(t)
+			as := bearer(w.issue(scopedBody).secret)
+			for _, body := range rights {
+				w.create("/access", body)
+			}
+			w.patch("/clusters/zebra-01", `{"variables":{"timezone":"zebra/Town"}}`).want(200)
+			w.create("/layers", `{"id":"shared-zones","priority":40,"selector":"team in (web,zebra)","variables":{"city":"No/Town"}}`)
+			patch := append([]string{"Content-Type", mergePatchType}, as...)
+			refused := 0
+			try := func(method, path, body string, headers []string) {
+				t.Helper()
+				answer := w.do(method, path, body, headers...)
+				if answer.status >= 400 {
+					refused++
+				}
+				require.NotContains(t, string(answer.body), "zebra", "%s %s %s: %s", method, path, body, answer.body)
+				require.Less(t, answer.status, 500)
+			}
+			// Stored values that are no time zones.
+			for _, freeze := range []string{
+				`{"id":"w1","reason":"r","all":true,` + zoned + `}`, `{"id":"w2","reason":"r","selector":"team in (web,zebra)",` + zoned + `}`,
+				`{"id":"w3","reason":"r","selector":"team=web",` + strings.ReplaceAll(zoned, "timezone", "city") + `}`,
+				`{"id":"w4","reason":"r","all":true,` + strings.ReplaceAll(zoned, "timezone", "city") + `}`,
+			} {
+				for _, path := range []string{"/freezes?dry_run=true", "/freezes"} {
+					try("POST", path, freeze, as)
+				}
+				try("POST", "/plan", `{"operations":[{"op":"create","kind":"freeze","document":`+freeze+`}]}`, as)
+				try("POST", "/access/check", `{"operations":[{"op":"create","kind":"freeze","document":`+freeze+`}]}`, as)
+			}
+			// A freeze of the clusters of both teams, and one that is hidden.
+			w.patch("/clusters/zebra-01", `{"variables":{"timezone":"Asia/Tokyo"}}`).want(200)
+			w.patch("/layers/shared-zones", `{"variables":null}`).want(200)
+			for _, id := range []string{"w1", "w2", "w3", "w4"} {
+				w.do("DELETE", "/freezes/"+id, "")
+			}
+			w.create("/freezes", `{"id":"shared-hours","reason":"r","selector":"team in (web,zebra)",`+zoned+`}`)
+			w.create("/freezes", `{"id":"zebra-never","reason":"zebra","selector":"team=zebra",`+never+`}`)
+			for _, c := range [][3]string{
+				{"PATCH", "/clusters/web-01", `{"variables":{"timezone":"web/Town"}}`},
+				{"PATCH", "/layers/web", `{"variables":{"timezone":"web/Town"}}`},
+				{"PATCH", "/clusters/web-01", `{"variables":{"timezone":"Europe/Berlin"}}`},
+				{"PATCH", "/clusters/web-01", `{"patches":{"web-app":{"replicas":"7"}}}`},
+				{"PATCH", "/platform_components/web-app", `{"component_version":"3.0.0"}`},
+			} {
+				for _, query := range []string{"?dry_run=true", ""} {
+					try(c[0], c[1]+query, c[2], patch)
+				}
+			}
+			change := `"operations":[{"op":"patch","kind":"layer","id":"web","patch":{"patches":{"web-app":{"replicas":"8"}}}}]`
+			both := `"operations":[{"op":"patch","kind":"platform_component","id":"base","patch":{"oci_url":"oci://registry.example.com/b"}}]`
+			for _, operations := range []string{change, both} {
+				try("POST", "/plan", `{`+operations+`}`, as)
+				try("POST", "/batch", `{`+operations+`}`, as)
+				for _, stages := range []string{`[{"name":"all","all":true}]`, `[{"name":"web","selector":"team=web"}]`} {
+					try("POST", "/rollouts", `{"id":"new-rollout","stages":`+stages+`,`+operations+`}`, as)
+					try("POST", "/rollouts/new-rollout/start", "", as)
+					try("GET", "/rollouts/new-rollout", "", as)
+				}
+			}
+			try("POST", "/revisions/5/revert", "", as)
+			require.Greater(t, refused, 10)
+		})
+	}
+}
