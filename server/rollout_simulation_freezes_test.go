@@ -159,7 +159,14 @@ func (s *rolloutSimulation) later(at time.Time) time.Time {
 
 // examineWindows requires that a commit serves no cluster something else while a freeze forbids it. Taking back is possible outside of windows.
 func (s *rolloutSimulation) examineWindows(c fleet.Commit, next *fleet.State, was, is *simulatedDocument) {
-	at := s.later(c.At)
+	at, loaded := s.later(c.At), c.At
+	for _, kind := range []fleet.Kind{fleet.KindCluster, fleet.KindRollout, fleet.KindFreeze, fleet.KindNamespace} {
+		for _, doc := range s.state.All(kind) {
+			if doc.UpdatedAt.After(loaded) { // a process that has started since knows only these times
+				loaded = doc.UpdatedAt
+			}
+		}
+	}
 	s.newest = at
 	back := takesRolloutBack(c, was, is) || s.takesBack[c.Revision]
 	for _, doc := range next.All(fleet.KindCluster) {
@@ -168,6 +175,9 @@ func (s *rolloutSimulation) examineWindows(c fleet.Commit, next *fleet.State, wa
 			continue
 		}
 		windows, others := s.forbidding(s.state, before.Cluster(), at)
+		if w, o := s.forbidding(s.state, before.Cluster(), loaded); len(w)+len(o) == 0 {
+			continue
+		}
 		if len(others) > 0 || len(windows) > 0 && !back {
 			requireSameAnswers(s.t, s.state, next, doc.ID)
 		} else if len(windows) > 0 && !sameAnswers(s.t, s.state, next, doc.ID) {
@@ -216,7 +226,7 @@ func (s *rolloutSimulation) requireNotForgotten(p *simulatedProcess) {
 			until = wait.Until.Add(-time.Second)
 		}
 		for at := now; !at.After(until) && at.Sub(now) < 20*time.Minute; at = at.Add(time.Minute) {
-			require.True(s.t, s.heldBack(d, at), "%s at %s: nothing forbids the start at %s", body, now, at)
+			require.True(s.t, s.heldBack(d, at) || at.Equal(now) && s.heldBack(d, p.now()), "%s at %s: nothing forbids the start at %s", body, now, at)
 		}
 	default:
 		s.t.Fatalf("a rollout that advances by itself waits for %q: %s", wait.Reason, body)

@@ -538,6 +538,9 @@ func TestRolloutSimulation(t *testing.T) {
 		})
 	}
 	t.Log("steps of runners:", steps)
+	for _, step := range []string{"start", "complete", "start by itself", "taken back outside windows", "waits for freeze", "waits for start_at"} {
+		require.True(t, n < 25 || steps[step] > 0, "no rollout had the step %q", step)
+	}
 }
 
 // tick is five seconds of all processes, clusters and people.
