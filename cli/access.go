@@ -23,9 +23,9 @@ func (s tokenCommands) accessCommand() *cli.Command {
 
 func (s tokenCommands) createAccessCommand() *cli.Command {
 	return &cli.Command{
-		Name: "create", Usage: "Grant rights to a token of role scoped, or to identities of an issuer", ArgsUsage: "NAME",
-		Description: "Rights are exactly those of --may: read, plan, write, revert, push_version, approve, override_freeze, admin. admin is\n" +
-			"possible only without limits, and requires read without limits. One access document must permit the whole of a change.\n\n" +
+		Name: "create", Usage: "Grant rights to a token of role scoped, to identities of an issuer, or to a source", ArgsUsage: "NAME",
+		Description: "Rights are exactly those of --may: read, plan, write, revert, push_version, approve, override_freeze, override_source,\n" +
+			"admin. admin is possible only without limits, and requires read without limits. One access document must permit the whole of a change.\n\n" +
 			args.ExampleText(
 				"access create readers --issuer corp --group engineering --may read,plan",
 				"access create team-web --issuer corp --group team-web --may write --selector team=web --kind cluster --kind layer",
@@ -34,6 +34,7 @@ func (s tokenCommands) createAccessCommand() *cli.Command {
 		Flags: slices.Concat([]cli.Flag{
 			&cli.StringFlag{Name: "token", Usage: "`NAME` of a token of role scoped"},
 			&cli.StringFlag{Name: "issuer", Usage: "`NAME` of an issuer in the server's configuration, with --group or --claim"},
+			&cli.StringFlag{Name: "source", Usage: "`NAME` of a source, whose artifacts then change what the rights permit"},
 			&cli.StringSliceFlag{Name: "group", Usage: "a `GROUP` of the issuer; several: one of them is sufficient"},
 			&cli.StringSliceFlag{Name: "claim", Usage: "a claim `NAME=VALUE` of the issuer's token, VALUE with * at its end for any text; several: all must be equal"},
 			&cli.StringSliceFlag{Name: "may", Usage: "`RIGHTS`, separated by commas"},
@@ -70,7 +71,7 @@ func claimsOf(c *cli.Context, flag string) (map[string]string, error) {
 // accessBody returns the access document that flags describe.
 func accessBody(c *cli.Context, id string) (map[string]any, error) {
 	subject := map[string]any{}
-	for flag, field := range map[string]string{"token": "token", "issuer": "issuer"} {
+	for flag, field := range map[string]string{"token": "token", "issuer": "issuer", "source": "source"} {
 		if c.IsSet(flag) {
 			subject[field] = c.String(flag)
 		}
@@ -86,7 +87,7 @@ func accessBody(c *cli.Context, id string) (map[string]any, error) {
 		subject["claims"] = claims
 	}
 	if len(subject) == 0 || !c.IsSet("may") {
-		return nil, args.Errorf("%s needs --may, and --token or --issuer", c.Command.HelpName)
+		return nil, args.Errorf("%s needs --may, and --token, --issuer or --source", c.Command.HelpName)
 	}
 	body := map[string]any{"id": id, "subjects": []any{subject}, "may": strings.Split(strings.Join(c.StringSlice("may"), ","), ",")}
 	on := map[string]any{}

@@ -199,7 +199,7 @@ func permissionQueryOf(commands []*cli.Command, verb, noun string) (permissionQu
 		return permissionQuery{}, args.Errorf("a verb is missing for %s, such as: auth can-i get %s", cmd.Name, cmd.Name)
 	case cmd == nil && !changes && !slices.Contains(readVerbs, verb):
 		return permissionQuery{}, args.Errorf("%s has no command %q; it has %s", of.HelpName, verb, args.ListOf(args.Visible(of.Subcommands)))
-	case of.Name == kinds.Tokens.Name, of.Name == kinds.Access.Name, of.Name == kinds.Webhooks.Name:
+	case of.Name == kinds.Tokens.Name, of.Name == kinds.Access.Name, of.Name == kinds.Webhooks.Name, of.Name == kinds.Sources.Name:
 		return rightQuery("admin", "", ""), nil
 	case changes, cmd != nil && args.FindFlag(cmd.Flags, "dry-run") != nil:
 		return changeQuery(of, cmd, verb, name), nil
@@ -208,7 +208,7 @@ func permissionQueryOf(commands []*cli.Command, verb, noun string) (permissionQu
 }
 
 // rightNames are the rights of access documents, which can-i accepts as verbs. plan is a command as well.
-var rightNames = []string{"read", "plan", "write", "revert", "push_version", "approve", "override_freeze", "admin"}
+var rightNames = []string{"read", "plan", "write", "revert", "push_version", "approve", "override_freeze", "override_source", "admin"}
 
 // rightQuery returns the query for one right, and for the lowest role that includes it.
 func rightQuery(right, kind, id string) permissionQuery {

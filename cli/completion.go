@@ -144,6 +144,8 @@ func (s *completer) Flag(flag cli.Flag, path []*cli.Command) []string {
 		return s.revisions()
 	case "override-freeze":
 		return s.idsOf(kinds.Freezes)
+	case "override-source":
+		return s.idsOf(kinds.Sources)
 	case "stage":
 		return s.concernedStage(path)
 	case "rollout":
@@ -191,7 +193,7 @@ func (s *completer) Argument(path []*cli.Command, index int) []string {
 	case leaf.Name == "can-i" && index == 0:
 		return slices.Concat(readVerbs, changeVerbs, rightNames, []string{"poll"})
 	case leaf.Name == "can-i":
-		return append(kindCommandNames(), kinds.Tokens.Name, kinds.Access.Name, kinds.Webhooks.Name)
+		return append(kindCommandNames(), kinds.Tokens.Name, kinds.Access.Name, kinds.Webhooks.Name, kinds.Sources.Name)
 	case leaf.Name == "wait":
 		return s.idsOf(kinds.Clusters)
 	case leaf.Name == "unfreeze":

@@ -191,6 +191,8 @@ func notExported(k documents.Kind, docs []json.RawMessage) (names []string) {
 		switch {
 		case k.Kind == kinds.Webhooks.API && strings.HasSuffix(d.URL, "?…"):
 			names = append(names, fmt.Sprintf("the query of the URL of the webhook %s, without which a server that has no such webhook refuses it", d.ID))
+		case k.Kind == kinds.Sources.API:
+			names = append(names, fmt.Sprintf("which documents the source %s manages: on another server its first artifact is held until it is approved, if they exist there", d.ID))
 		case d.Reconcile != nil:
 			names = append(names, fmt.Sprintf("the requested reconciliation of the cluster %s", d.ID))
 		}

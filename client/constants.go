@@ -13,6 +13,7 @@ const (
 	KindFreeze            = "freeze"
 	KindAccess            = "access"
 	KindWebhook           = "webhook"
+	KindSource            = "source"
 	KindResourceType      = "resource_type"
 	KindResource          = "resource"
 	KindLayer             = "layer"

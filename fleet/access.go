@@ -24,10 +24,11 @@ const (
 	RightPushVersion    Right = "push_version"    // changes of the version of a component
 	RightApprove        Right = "approve"         // approvals of stages of rollouts
 	RightOverrideFreeze Right = "override_freeze" // changes despite a freeze, together with a right that permits them
+	RightOverrideSource Right = "override_source" // changes of documents that a source manages, together with a right that permits them
 	RightAdmin          Right = "admin"           // access documents, tokens and backups
 )
 
-var rights = []string{RightRead, RightPlan, RightWrite, RightRevert, RightPushVersion, RightApprove, RightOverrideFreeze, RightAdmin}
+var rights = []string{RightRead, RightPlan, RightWrite, RightRevert, RightPushVersion, RightApprove, RightOverrideFreeze, RightOverrideSource, RightAdmin}
 
 const (
 	maxAccess         = 500 // documents
@@ -94,7 +95,7 @@ func (a *access) coversVersionsOf(kind Kind) bool {
 // permitsChanges reports whether the document grants a right to change something.
 func (a *access) permitsChanges() bool {
 	return slices.ContainsFunc(a.May, func(right Right) bool {
-		return right != RightRead && right != RightPlan && right != RightOverrideFreeze
+		return right != RightRead && right != RightPlan && right != RightOverrideFreeze && right != RightOverrideSource
 	})
 }
 
@@ -106,7 +107,7 @@ func (s *State) indexAccess() {
 	if s.access = nil; len(s.docs[KindAccess]) == 0 {
 		return
 	}
-	s.access = &accessIndex{tokens: map[string][]*access{}, groups: map[[2]string][]*access{}, claims: map[string][]claimSubject{}}
+	s.access = &accessIndex{tokens: map[string][]*access{}, sources: map[string][]*access{}, groups: map[[2]string][]*access{}, claims: map[string][]claimSubject{}}
 	for _, d := range s.sorted(KindAccess, func(*Document) bool { return true }) {
 		a := d.access()
 		if a.unknown {
@@ -116,6 +117,8 @@ func (s *State) indexAccess() {
 			switch {
 			case sub.Token != "":
 				s.access.tokens[sub.Token] = append(s.access.tokens[sub.Token], a)
+			case sub.Source != "":
+				s.access.sources[sub.Source] = append(s.access.sources[sub.Source], a)
 			case len(sub.Claims) > 0:
 				s.access.claims[sub.Issuer] = append(s.access.claims[sub.Issuer], claimSubject{sub, a})
 			default:
@@ -163,6 +166,12 @@ func (s *State) Rights(sub *Subject, now time.Time) Rights {
 		}
 		return r
 	}
+	if sub.Source != "" {
+		for _, a := range s.access.sources[sub.Source] {
+			add(a)
+		}
+		return r
+	}
 	for _, group := range sub.Groups {
 		for _, a := range s.access.groups[[2]string{sub.Issuer, group}] {
 			add(a)
@@ -179,7 +188,7 @@ func (s *State) Rights(sub *Subject, now time.Time) Rights {
 // Identity returns the identity that has the rights, with only the groups and claims that its access documents name; nil for a
 // managed token.
 func (r Rights) Identity() *Subject {
-	if r.subject == nil || r.subject.Token != "" {
+	if r.subject == nil || r.subject.Issuer == "" {
 		return nil
 	}
 	out := &Subject{Issuer: r.subject.Issuer, User: r.subject.User, Sub: r.subject.Sub, Claims: map[string]string{}}
@@ -298,15 +307,30 @@ func warnOfRights(c *checker, a *access) {
 	if a.may(RightApprove) && (!covers(KindRollout) || a.On != nil && len(a.On.Kinds) == 1) {
 		c.warn("the right %s has no effect: kinds must contain %s, and the kinds of the documents that rollouts change", RightApprove, KindRollout)
 	}
-	if a.may(RightOverrideFreeze) && !a.permitsChanges() {
-		c.warn("the right %s has no effect: the same access document must grant a right that permits changes", RightOverrideFreeze)
+	for _, right := range []Right{RightOverrideFreeze, RightOverrideSource} {
+		if a.may(right) && !a.permitsChanges() {
+			c.warn("the right %s has no effect: the same access document must grant a right that permits changes", right)
+		}
 	}
 }
 
 // checkAccessSubject checks a subject, and warns about claims that also match unexpected identities.
 func checkAccessSubject(c *checker, at string, sub api.AccessSubject) {
-	if (sub.Token == "") == (sub.Issuer == "") {
-		c.problem(at, "exactly one of token and issuer is required")
+	set := 0
+	for _, text := range []string{sub.Token, sub.Issuer, sub.Source} {
+		if text != "" {
+			set++
+		}
+	}
+	if set != 1 {
+		c.problem(at, "exactly one of token, issuer and source is required")
+		return
+	}
+	if sub.Source != "" {
+		if len(sub.Groups)+len(sub.Claims) > 0 {
+			c.problem(at, "groups and claims are for an issuer")
+		}
+		c.dnsSubdomain(at+"/source", sub.Source)
 		return
 	}
 	if sub.Token != "" {

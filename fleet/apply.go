@@ -44,6 +44,7 @@ func (ks *kindSet) state(rules Rules, head Head, at time.Time, records []Record)
 	}
 	s.indexTokens()
 	s.indexAccess()
+	s.indexManaged()
 	rolloutsChanged, err := s.reindexRollouts(nil, nil, true)
 	if err != nil {
 		return nil, err
@@ -160,7 +161,7 @@ func (s *State) unknownTypeKinds() (kinds []Kind) {
 // the kinds that changed. If clusters share a DNS name it returns an error and a State, which may only be used to find
 // further problems. Committed edits are accepted whatever their layerCost is.
 func (s *State) with(c Commit, edits []edit, committed bool) (*State, error) {
-	next := &State{kinds: s.kinds, rules: s.rules, head: c.Head(), at: c.At, newest: later(s.newest, c.At), docs: maps.Clone(s.docs), byDNS: s.byDNS, live: s.live, id: &stateID{}, holders: s.holders, access: s.access, refers: s.refers, referring: s.referring}
+	next := &State{kinds: s.kinds, rules: s.rules, head: c.Head(), at: c.At, newest: later(s.newest, c.At), docs: maps.Clone(s.docs), byDNS: s.byDNS, live: s.live, id: &stateID{}, holders: s.holders, access: s.access, managed: s.managed, refers: s.refers, referring: s.referring}
 	copied := map[Kind]bool{}
 	reindex := false
 	for _, e := range edits {
@@ -224,6 +225,9 @@ func (s *State) with(c Commit, edits []edit, committed bool) (*State, error) {
 	}
 	if copied[KindAccess] {
 		next.indexAccess()
+	}
+	if copied[KindSourceDocuments] {
+		next.indexManaged()
 	}
 	if reindex {
 		if err := next.index(); err != nil {

@@ -310,10 +310,6 @@ func parsedBody(text json.RawMessage, given map[string]any) (map[string]any, err
 	return ParseObject(text)
 }
 
-// kindResource is the kind that operations give for all definitions of resource types; their field type names the resource
-// type.
-const kindResource = "resource"
-
 // kindOf returns the kind that an operation names.
 func (tx *Tx) kindOf(op api.Operation) (Kind, error) {
 	kind := Kind(op.Kind)

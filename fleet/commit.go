@@ -70,8 +70,23 @@ const KindSessionEnd Kind = "session_end"
 // since otherwise a revert would lift the holds that it creates.
 const KindVersionAutomation Kind = "version_automation"
 
+// KindSource is the kind of sources: artifacts of a registry that the server follows. They are never restored or reverted: a restore
+// suspends them, since they would undo it otherwise.
+const KindSource Kind = "source"
+
+// KindSourceState and KindSourceDocuments are the kinds of documents that record, by source, the artifacts and the documents that the
+// source manages. They are internal, like those of version automation.
+const (
+	KindSourceState     Kind = "source_state"
+	KindSourceDocuments Kind = "source_documents"
+)
+
 // resourcePrefix is the prefix of the kinds of resource types' definitions.
 const resourcePrefix = "resource/"
+
+// kindResource is the kind that operations give for all definitions of resource types; their field type names the resource
+// type.
+const kindResource = "resource"
 
 // Revision numbers the commits of a fleet. It starts at 0 (no commit yet) and grows by exactly one per commit.
 type Revision int64

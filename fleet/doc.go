@@ -60,6 +60,8 @@
 //     known version a policy moves to, version_targets.go finds and changes the settings that hold it. version_reports.go evaluates the
 //     policies of a component, version_automation.go holds the versions that a commit takes back, and version_moves.go makes the changes.
 //  17. webhook_documents.go, webhook_events.go and webhooks.go: receivers of events, the events of a commit, and changes of receivers.
+//  18. sources.go and source_records.go: artifacts that the server follows, and what is recorded of them. source_artifacts.go makes the change
+//     of an artifact, source_ownership.go refuses changes of managed documents by others.
 //
 // Two packages on top of this one use only its exported names: access checks what a subject may do, history finds the documents and
 // revisions that set the inputs of a cluster.

@@ -45,6 +45,7 @@ var fleetLimits = []fleetLimit{
 	{name: "definitions", noun: "components, namespaces, role bindings and resources", max: maxDefinitions, share: limitedShare},
 	{name: "access_documents", max: maxAccess, kinds: []Kind{KindAccess}}, // only identities without limits change this kind and webhooks
 	{name: "webhooks", max: maxWebhooks, kinds: []Kind{KindWebhook}},
+	{name: "sources", max: maxSources, kinds: []Kind{KindSource}},
 }
 
 // Limits that hold only for identities with limits.

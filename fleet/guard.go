@@ -13,6 +13,9 @@ func (g Guard) check(r Result) error {
 	if g.Off {
 		return nil
 	}
+	if g.Keep && g.PlanHash == "" && r.removals.count > 0 {
+		return errorf(CodeConfirm, "%s would be removed, and the first artifact of a source removes nothing", plural(r.removals.count, "installed thing"))
+	}
 	if g.PlanHash != "" {
 		plan, err := r.Plan()
 		if err != nil {

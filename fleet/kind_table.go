@@ -28,12 +28,15 @@ var kindUses = map[Kind]kindUse{
 	KindFreeze:            {batch: true, writers: true, readable: true, unreverted: "change or delete them"},
 	KindAccess:            {batch: true, unreverted: "change or delete them"},
 	KindWebhook:           {batch: true, unreverted: "change or delete them"},
+	KindSource:            {batch: true, unreverted: "change or delete them"},
 	KindToken:             {internal: true, unreverted: "a secret that was revoked stays so; create, rotate or revoke tokens by themselves"},
 	KindSessionEnd:        {internal: true},
 	KindBudget:            {internal: true, derived: true},
 	KindOrphan:            {internal: true, derived: true},
 	KindPin:               {internal: true, derived: true},
 	KindVersionAutomation: {internal: true, derived: true},
+	KindSourceState:       {internal: true, derived: true},
+	KindSourceDocuments:   {internal: true, derived: true},
 }
 
 // useOf returns the use of a kind.

@@ -71,6 +71,7 @@ type State struct {
 	holders map[Digest]*Holder // of the secrets of managed tokens
 	writers bool               // there is a managed token of a role other than poll and read
 	access  *accessIndex       // nil if there are no access documents
+	managed map[docKey]manager // the documents that sources manage; nil if there are none
 	visible *visibility        // nil: the State has all documents
 	// detached: see [State.Detached].
 	detached bool
@@ -539,6 +540,7 @@ type Subject struct {
 	Groups []string          `json:"groups,omitempty"` // of the issuer
 	Claims map[string]string `json:"claims,omitempty"` // claims of the token with a single value, by name
 	Token  string            `json:"token,omitempty"`  // name of the managed token; empty for an external identity
+	Source string            `json:"source,omitempty"` // id of the source, whose rights limit what its artifacts change; alone
 }
 
 // checker collects the problems of one document of a State that is about to be committed.
@@ -634,9 +636,25 @@ type access struct {
 
 // accessIndex finds the access documents that may select a subject.
 type accessIndex struct {
-	tokens map[string][]*access      // by the name of the token
-	groups map[[2]string][]*access   // by issuer and group
-	claims map[string][]claimSubject // by issuer
+	tokens  map[string][]*access      // by the name of the token
+	sources map[string][]*access      // by the id of the source
+	groups  map[[2]string][]*access   // by issuer and group
+	claims  map[string][]claimSubject // by issuer
+}
+
+// ManagedDocument is a document that a source manages.
+type ManagedDocument struct {
+	Kind Kind   `json:"kind"`
+	ID   string `json:"id"`
+	File string `json:"file"`
+	// Drifted: somebody else has changed it since the source wrote it.
+	Drifted bool `json:"drifted,omitempty"`
+}
+
+// manager is the source that manages a document.
+type manager struct {
+	source string
+	*ManagedDocument
 }
 
 // visibility is the relation of a State that has only the documents that a principal may read to the whole State.

@@ -98,7 +98,7 @@ func (r Result) hash(groups []api.EffectGroup) (string, error) {
 		if err := r.work.stopped(); err != nil {
 			return "", err
 		}
-		if isInternal(ch.Kind) {
+		if isInternal(ch.Kind) && (ch.Kind != KindSourceDocuments || ch.ID != r.source) { // that of a source has what it adopts
 			continue // tokens of orphaned clusters: a rotation in the meantime has no effect on the plan
 		}
 		if doc := r.State.docs[ch.Kind][ch.ID]; doc != nil && doc.Deleted() {
@@ -180,7 +180,7 @@ func (r Result) Changes() []api.ChangeRef { return changeRefs(r.Commit.Changes) 
 func changeRefs(changes []Change) []api.ChangeRef {
 	refs := make([]api.ChangeRef, 0, len(changes))
 	for _, ch := range changes {
-		if ch.Kind != KindBudget && ch.Kind != KindOrphan && ch.Kind != KindPin && ch.Kind != KindVersionAutomation {
+		if ch.Kind != KindBudget && ch.Kind != KindOrphan && ch.Kind != KindPin && ch.Kind != KindVersionAutomation && ch.Kind != KindSourceState && ch.Kind != KindSourceDocuments {
 			refs = append(refs, api.ChangeRef{Kind: string(ch.Kind), ID: ch.ID, Action: ch.Action()})
 		}
 	}

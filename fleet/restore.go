@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -55,7 +56,7 @@ func (b *Batch) restore(op api.Operation) ([]*Document, error) {
 		}
 	}
 	if op.ID == "" && len(docs) > 0 {
-		if err := b.tx.suspendPolicies(docs); err != nil {
+		if err := cmp.Or(b.tx.suspendPolicies(docs), b.tx.suspendSources(func(string) bool { return true })); err != nil {
 			return nil, err
 		}
 		paused, err := b.tx.pauseRollouts()
@@ -234,7 +235,8 @@ func (ks *kindSet) paused(d *Document) (*Document, error) {
 	return ks.newRecord(KindRollout, d.ID, &r)
 }
 
-// PauseAutomation returns the changes that pause the rollouts that are running or start by themselves, and suspend the version policies among the documents of a store.
+// PauseAutomation returns the changes that pause the rollouts that are running or start by themselves, and suspend the version
+// policies and sources among the documents of a store.
 // They are made when its content replaces what clusters were served, such as a backup: nothing advances by itself from there.
 func PauseAutomation(records []Record) ([]Change, error) {
 	ks := compiledIn
@@ -245,6 +247,8 @@ func PauseAutomation(records []Record) ([]Change, error) {
 		case KindRollout:
 		case KindComponent:
 			pause = ks.suspended
+		case KindSource:
+			pause = ks.suspendedSource
 		default:
 			continue
 		}

@@ -40,6 +40,12 @@ func (b *Batch) revert(op api.Operation) ([]*Document, error) {
 	if err != nil {
 		return nil, err
 	}
+	applied := map[string]bool{} // sources whose artifact the revision applied
+	for _, ch := range changes {
+		if ch.Kind == KindSourceState && ch.After != nil {
+			applied[ch.ID] = true
+		}
+	}
 	changes, err = b.tx.reverted(rev, changes, kind, op.ID)
 	if err != nil {
 		return nil, err
@@ -52,7 +58,7 @@ func (b *Batch) revert(op api.Operation) ([]*Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	return docs, b.tx.suspendRecreated(docs)
+	return docs, cmp.Or(b.tx.suspendRecreated(docs), b.tx.suspendSources(func(id string) bool { return applied[id] }))
 }
 
 // direction says what a revision did to the changes before it.

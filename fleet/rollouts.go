@@ -417,6 +417,10 @@ func (tx *Tx) completeRollout(r *rollout) error {
 			return err
 		}
 		tx.record(ch.Kind, ch.ID, doc)
+		if tx.completed == nil {
+			tx.completed = map[docKey]bool{}
+		}
+		tx.completed[docKey{ch.Kind, ch.ID}] = true
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ func (tx *Tx) LimitTo(r Rights, dryRun bool) {
 // checkAdminKinds is checkAdminKind for all edits, unless access documents decide: their refusal names the documents.
 func (tx *Tx) checkAdminKinds() (err error) {
 	for key := range tx.edits {
-		if err == nil && tx.scope == nil {
+		if err == nil && tx.scope == nil && (key.kind != KindSource || !tx.suspended[key.id]) {
 			err = tx.checkAdminKind(key.kind)
 		}
 	}
@@ -121,7 +121,10 @@ func (c scopeCheck) isDerived(e edit) bool {
 	if e.kind == KindVersionAutomation {
 		return !c.tx.holdsChanged[e.id]
 	}
-	return e.kind == KindBudget || e.kind == KindOrphan || e.kind == KindPin
+	if e.kind == KindSource {
+		return c.tx.suspended[e.id]
+	}
+	return e.kind == KindSourceState || e.kind == KindSourceDocuments || e.kind == KindBudget || e.kind == KindOrphan || e.kind == KindPin
 }
 
 // permits reports whether a grant permits the change of a document.

@@ -163,11 +163,12 @@ func (tx *Tx) createsAgain(e edit) bool {
 }
 
 // Public returns the change as the API shows it: a token without the stored form of its secrets, a rollout or version automation
-// without the identity of its principal, a webhook without the path of its URL, a pin without its content, which may be megabytes.
+// without the identity of its principal, a webhook without the path of its URL, pins and the records of
+// sources without their content, which may be megabytes or name documents that only admins may read.
 func (c Change) Public() (before, after json.RawMessage, err error) {
 	private := withoutSecrets
 	switch c.Kind {
-	case KindPin:
+	case KindPin, KindSourceState, KindSourceDocuments:
 		return nil, nil, nil
 	case KindToken:
 	case KindRollout, KindVersionAutomation:

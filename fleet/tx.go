@@ -48,6 +48,11 @@ type Tx struct {
 	abortedByHold map[string]bool // rollouts
 	reverts       bool            // the Tx reverts or restores
 	redoes        bool            // one of its reverts makes a change again
+
+	source    string          // the source that makes the change; empty: none does
+	foreign   []foreignChange // of documents that other sources manage
+	completed map[docKey]bool // documents to which the completion of a rollout wrote its change
+	suspended map[string]bool // sources that the restore or revert suspends
 }
 
 // Result is the result of a Tx.
@@ -63,7 +68,8 @@ type Result struct {
 	objects      *objectChanges
 	work         work
 	filters      ClusterFilters
-	redoes       bool // a revert makes a change again
+	redoes       bool   // a revert makes a change again
+	source       string // that makes the change; empty: none does
 }
 
 // Base returns the State before the commit.
@@ -92,6 +98,10 @@ type Guard struct {
 	Careful bool
 	// RemovesFrom are the protected environments that a careful change may remove from.
 	RemovesFrom []string
+	// OverrideSources are the ids of the sources whose documents the change may change; it then requires a reason.
+	OverrideSources []string
+	// Keep refuses any removal from clusters.
+	Keep bool
 	// OverrideFreezes are the ids of the freezes that the change may ignore; it then requires a reason.
 	OverrideFreezes []string
 	// proposed: the change is stored as a rollout in place of being made, so freezes do not forbid it yet.
@@ -162,6 +172,12 @@ type SeedDocument struct {
 	obj   map[string]any // the parsed form, if it is parsed already
 	doc   *Document
 	under *Rules // the rules under which the whole seed was found valid
+}
+
+// foreignChange is a change of a managed document that its source does not make.
+type foreignChange struct {
+	key docKey
+	by  manager
 }
 
 // requestedHold is a hold that a person requests.
@@ -292,7 +308,7 @@ func (tx *Tx) RefuseAdminKinds() { tx.withoutAdmin = true }
 // checkAdminKind refuses a change of a document that only admins may change.
 func (tx *Tx) checkAdminKind(kind Kind) error {
 	if tx.withoutAdmin && tx.kinds.useOf(kind).forAdmins() {
-		return errorf(CodeOutOfScope, "changes of access documents and webhooks need the role or the right admin")
+		return errorf(CodeOutOfScope, "changes of access documents, webhooks and sources need the role or the right admin")
 	}
 	return nil
 }

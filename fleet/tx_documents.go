@@ -93,6 +93,9 @@ func (tx *Tx) PutObject(kind Kind, id string, body map[string]any) (*Document, e
 		if kind == KindLayer || kind == KindFreeze {
 			replaceSelection(stored, request)
 		}
+		if kind == KindSource {
+			replaceReference(stored, request)
+		}
 		return mergePut(stored, request)
 	})
 	if err == nil {
@@ -114,6 +117,9 @@ func (tx *Tx) Patch(kind Kind, id string, body []byte) (*Document, error) {
 func (tx *Tx) PatchObject(kind Kind, id string, body map[string]any) (*Document, error) {
 	before := tx.raw(kind, id)
 	doc, err := tx.update(kind, id, body, func(stored, request map[string]any) map[string]any {
+		if kind == KindSource {
+			replaceReference(stored, request)
+		}
 		return jsontext.MergePatch(stored, request).(map[string]any)
 	})
 	if err == nil {

@@ -27,6 +27,9 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	if err := tx.updateVersionRecords(c); err != nil {
 		return Result{}, err
 	}
+	if err := tx.updateSourceRecords(); err != nil {
+		return Result{}, err
+	}
 	edits, changes, err := tx.changes(c.At)
 	if err != nil {
 		return Result{}, err
@@ -63,7 +66,7 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 		return Result{}, err
 	}
 	v := &txValidation{base: tx.base, next: next, layerChanges: next.layerChanges(tx.base, edits), servedChanges: next.servedChanges(tx.base, edits), problems: duplicates, work: tx.work, recalled: tx.recalled, valid: validPatches{patches: map[*Document][]api.PatchValues{}}}
-	res := Result{Commit: c, State: next, base: tx.base, layerChanges: v.servedChanges, filters: tx.filters, objects: newObjectChanges(tx.base, next, tx.work), work: tx.work, redoes: tx.redoes}
+	res := Result{Commit: c, State: next, base: tx.base, layerChanges: v.servedChanges, filters: tx.filters, objects: newObjectChanges(tx.base, next, tx.work), work: tx.work, redoes: tx.redoes, source: tx.source}
 	if err := v.checkFleet(tx, edits, c.At); err != nil {
 		return Result{}, tx.scopeErrorFirst(edits, &res, err)
 	}
@@ -83,13 +86,18 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	if err := tx.checkReadable(edits, &res); err != nil {
 		return Result{}, err
 	}
-	overridden, err := tx.guard.checkFrozen(res)
-	if err == nil && len(overridden) > 0 {
+	overridden, err := tx.checkManaged(c)
+	if err != nil {
+		return Result{}, err
+	}
+	frozen, err := tx.guard.checkFrozen(res)
+	if err == nil && len(frozen) > 0 {
 		err = tx.checkOverrideInScope()
 	}
 	if err != nil {
 		return res, err
 	}
+	overridden = append(overridden, frozen...)
 	if err := tx.guard.check(res); err != nil {
 		return res, err
 	}
@@ -117,6 +125,7 @@ func (v *txValidation) checkFleet(tx *Tx, edits []edit, now time.Time) error {
 			return err // the commit was not checked completely
 		}
 		v.checkPolicies(edits, now)
+		v.checkManagedPolicies(edits)
 	}
 	if err := cmp.Or(v.err(), v.checkSecretValues(edits)); err != nil {
 		return err
@@ -133,6 +142,9 @@ func (tx *Tx) recordOverridden(res *Result, overridden []api.RevisionOperation) 
 		return nil
 	}
 	for _, op := range overridden {
+		if op.Kind == string(KindSource) {
+			continue // it is noted already
+		}
 		res.Warnings = append(res.Warnings, fmt.Sprintf("freeze %q is overridden: the answers to %s change", op.ID, plural(op.Clusters, "frozen cluster")))
 	}
 	asked := tx.requested

@@ -46,6 +46,8 @@ const (
 	EventFreezeStarted = "fleet.freeze.started"
 	EventFreezeEnded   = "fleet.freeze.ended"
 
+	EventSourceHeld = "fleet.source.held"
+
 	// These are of no commit.
 	EventClustersFailing   = "fleet.clusters.failing"
 	EventClustersRecovered = "fleet.clusters.recovered"
@@ -54,7 +56,7 @@ const (
 // webhookEvents are the types that a webhook can select.
 var webhookEvents = []string{
 	EventRevision, EventRolloutCreated, EventRolloutStageStarted, EventRolloutStageApproved, EventRolloutStageSkipped, EventRolloutPaused, EventRolloutWaiting, EventRolloutCompleted,
-	EventRolloutAborted, EventFreezeStarted, EventFreezeEnded, EventClustersFailing, EventClustersRecovered,
+	EventRolloutAborted, EventFreezeStarted, EventFreezeEnded, EventSourceHeld, EventClustersFailing, EventClustersRecovered,
 }
 
 // Webhook is the value of a webhook's document.

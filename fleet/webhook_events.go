@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// DocumentEvent is an event that a commit causes by its change of a rollout or a freeze.
+// DocumentEvent is an event that a commit causes by its change of a rollout, a freeze or the record of a source.
 type DocumentEvent struct {
 	Type string
 	Kind Kind
@@ -26,6 +26,8 @@ func (c Change) Events() ([]DocumentEvent, error) {
 		return rolloutEvents(c)
 	case KindFreeze:
 		return freezeEvents(c)
+	case KindSourceState:
+		return sourceEvents(c)
 	default:
 		return nil, nil
 	}
@@ -119,4 +121,25 @@ func freezeEvents(c Change) ([]DocumentEvent, error) {
 		}
 	}
 	return []DocumentEvent{{Type: event, Kind: KindFreeze, ID: c.ID, Data: data}}, nil
+}
+
+// sourceEvents returns the event of an artifact that is held, without the message, which may have values of documents.
+func sourceEvents(c Change) ([]DocumentEvent, error) {
+	var was, is SourceState
+	for _, side := range []struct {
+		body  json.RawMessage
+		value *SourceState
+	}{{c.Before, &was}, {c.After, &is}} {
+		if side.body == nil {
+			continue
+		}
+		if err := json.Unmarshal(side.body, side.value); err != nil {
+			return nil, err
+		}
+	}
+	if is.Held == nil || was.Held != nil && was.Held.Digest == is.Held.Digest && was.Held.Code == is.Held.Code && was.Held.PlanHash == is.Held.PlanHash {
+		return nil, nil
+	}
+	data := map[string]any{"source": c.ID, "digest": is.Held.Digest, "code": is.Held.Code, "plan_hash": is.Held.PlanHash}
+	return []DocumentEvent{{Type: EventSourceHeld, Kind: KindSource, ID: c.ID, Data: data}}, nil
 }

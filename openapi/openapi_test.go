@@ -51,7 +51,7 @@ func (o operation) takes(in, name string) bool {
 }
 
 func (o operation) write() bool {
-	return o.method != "GET" && o.OperationID != checkAccess && o.OperationID != testWebhook && !slices.Contains(observing, o.OperationID) && slices.ContainsFunc(o.security, func(r openapi3.SecurityRequirement) bool {
+	return o.method != "GET" && o.OperationID != checkAccess && o.OperationID != testWebhook && o.OperationID != reconcile && !slices.Contains(observing, o.OperationID) && slices.ContainsFunc(o.security, func(r openapi3.SecurityRequirement) bool {
 		return r["writeToken"] != nil || r["adminToken"] != nil
 	})
 }
@@ -176,7 +176,8 @@ func requireExamples(t *testing.T, where string, content openapi3.Content) {
 const (
 	sendEvent     = "SendEvent"
 	createSession = "CreateSession"
-	testWebhook   = "TestWebhook" // changes nothing
+	testWebhook   = "TestWebhook"     // changes nothing
+	reconcile     = "ReconcileSource" // the source makes the change
 )
 
 // observing are operations that record observations, and change no document.

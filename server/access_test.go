@@ -106,7 +106,7 @@ func TestScopedToken(t *testing.T) {
 // rightsFor derives the rights of which one permits an operation, from its method and path. The table of the server is
 // compared with it, so a new operation fails this test until it is listed.
 func rightsFor(method, path string) []string {
-	admin := strings.HasPrefix(path, "/tokens") || strings.HasPrefix(path, "/access") || strings.HasPrefix(path, "/webhooks") || path == "/backup"
+	admin := strings.HasPrefix(path, "/tokens") || strings.HasPrefix(path, "/access") || strings.HasPrefix(path, "/webhooks") || strings.HasPrefix(path, "/sources") || path == "/backup"
 	switch {
 	case strings.HasPrefix(path, "/api/v2/"), strings.HasPrefix(path, "/auth/"), slices.Contains([]string{"/health", "/ready", "/version", "/metrics", "/openapi.yaml", "/openapi.json", "/whoami", "/access/check"}, path):
 		return nil

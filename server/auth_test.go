@@ -138,9 +138,9 @@ func accessOf(method, path string) access {
 		return list
 	case strings.HasPrefix(path, "/api/v2/flux/clusters/"):
 		return pollOwn
-	case (strings.HasPrefix(path, "/tokens") || strings.HasPrefix(path, "/access") || strings.HasPrefix(path, "/webhooks") || path == "/backup") && reads:
+	case (strings.HasPrefix(path, "/tokens") || strings.HasPrefix(path, "/access") || strings.HasPrefix(path, "/webhooks") || strings.HasPrefix(path, "/sources") || path == "/backup") && reads:
 		return tokens
-	case strings.HasPrefix(path, "/tokens"), strings.HasPrefix(path, "/access") && path != "/access/check", strings.HasPrefix(path, "/webhooks"):
+	case strings.HasPrefix(path, "/tokens"), strings.HasPrefix(path, "/access") && path != "/access/check", strings.HasPrefix(path, "/webhooks"), strings.HasPrefix(path, "/sources"):
 		return manage
 	case reads, path == "/plan", path == "/render", path == "/access/check":
 		return read

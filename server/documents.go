@@ -84,6 +84,8 @@ func (s *Server) viewOf(st *fleet.State, doc *fleet.Document) any {
 		return st.RolloutView(doc)
 	case fleet.KindWebhook:
 		return s.webhookView(st, doc)
+	case fleet.KindSource:
+		return s.sourceView(st, doc)
 	default:
 		return doc.View()
 	}
@@ -104,6 +106,7 @@ func guardOf(c echo.Context, planHash string) fleet.Guard {
 	g.Careful = given
 	g.RemovesFrom = splitNames(lines)
 	g.OverrideFreezes = splitNames(c.Request().Header[response.HeaderOverrideFreeze])
+	g.OverrideSources = splitNames(c.Request().Header[response.HeaderOverrideSource])
 	return g
 }
 

@@ -35,6 +35,7 @@ var domainStatus = map[fleet.Code]int{
 	fleet.CodeObjectConflict:  http.StatusConflict,
 	fleet.CodeInRollout:       http.StatusConflict,
 	fleet.CodeFrozen:          http.StatusConflict,
+	fleet.CodeManagedBySource: http.StatusConflict,
 	fleet.CodePinned:          http.StatusConflict,
 	fleet.CodeOutOfScope:      http.StatusForbidden,
 	fleet.CodeStale:           http.StatusPreconditionFailed,
@@ -183,7 +184,7 @@ func (s *Server) handleError(err error, c echo.Context) {
 			break
 		}
 		field := api.FieldProblem{Pointer: s.masker.Tokens(problem.Pointer), Detail: s.masker.Tokens(problem.Detail)}
-		if slices.Contains([]string{string(fleet.CodeRevertConflict), string(fleet.CodeFrozen), string(fleet.CodePinned), string(fleet.CodeOutOfScope)}, p.Code) { // the request does not name the documents
+		if slices.Contains([]string{string(fleet.CodeRevertConflict), string(fleet.CodeFrozen), string(fleet.CodePinned), string(fleet.CodeManagedBySource), string(fleet.CodeOutOfScope)}, p.Code) { // the request does not name the documents
 			field.Kind, field.ID = string(problem.Kind), s.masker.Tokens(problem.ID)
 		}
 		body.Errors = append(body.Errors, field)

@@ -121,7 +121,7 @@ func newMetrics(s *Server) *metrics {
 	for _, reason := range auth.Reasons {
 		m.authFailures.WithLabelValues(reason) // so that the first increase is visible
 	}
-	for _, kind := range slices.Concat(fleet.Kinds(), []fleet.Kind{fleet.KindRollout, fleet.KindStrategy, fleet.KindFreeze, fleet.KindToken, fleet.KindAccess, fleet.KindWebhook, kindResource}) {
+	for _, kind := range slices.Concat(fleet.Kinds(), []fleet.Kind{fleet.KindRollout, fleet.KindStrategy, fleet.KindFreeze, fleet.KindToken, fleet.KindAccess, fleet.KindWebhook, fleet.KindSource, kindResource}) {
 		m.commits.WithLabelValues(string(kind))
 	}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
@@ -144,7 +144,7 @@ func (m *metrics) committed(changes []fleet.Change) {
 	kinds := map[fleet.Kind]bool{}
 	for _, ch := range changes {
 		kind := ch.Kind
-		if kind == fleet.KindBudget || kind == fleet.KindOrphan || kind == fleet.KindPin || kind == fleet.KindVersionAutomation {
+		if kind == fleet.KindBudget || kind == fleet.KindOrphan || kind == fleet.KindPin || kind == fleet.KindVersionAutomation || kind == fleet.KindSourceState || kind == fleet.KindSourceDocuments {
 			continue // they are part of other changes
 		}
 		if _, typed := strings.CutPrefix(string(kind), string(kindResource)+"/"); typed {

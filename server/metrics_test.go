@@ -230,6 +230,7 @@ func TestChartMetricsExist(t *testing.T) {
 		})
 	}})
 	w.poll(demoPolls + "/namespaces").want(200)
+	w.create("/sources", `{"id":"platform","url":"oci://registry.example.com/fleet","tag":"prod"}`)
 	w.create("/webhooks", `{"id":"log","url":"https://hooks.example.com/"}`)
 	w.create("/rollouts", `{"id":"paused","operations":[`+bump+`],"stages":[{"name":"all","all":true}]}`)
 	w.do("POST", "/rollouts/paused/pause", "").want(200)

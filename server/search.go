@@ -133,7 +133,7 @@ func (f *search) documents(admin bool) {
 	}
 	kinds = append(kinds, fleet.KindRollout, fleet.KindFreeze, fleet.KindStrategy)
 	if admin {
-		kinds = append(kinds, fleet.KindAccess, fleet.KindWebhook)
+		kinds = append(kinds, fleet.KindAccess, fleet.KindWebhook, fleet.KindSource)
 	}
 	for _, kind := range kinds {
 		for _, doc := range f.st.All(kind) {

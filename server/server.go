@@ -118,6 +118,8 @@ type Config struct {
 	Versions *knownversions.Store
 	// VersionScanner finds versions in registries; nil: only pushed versions are known.
 	VersionScanner VersionScanner
+	// ArtifactReader reads the artifacts of sources; nil: none are applied.
+	ArtifactReader ArtifactReader
 	// Tracer starts the spans of requests; nil: none.
 	Tracer trace.Tracer
 	Logger *slog.Logger
@@ -163,6 +165,8 @@ type Server struct {
 	versionsBehind  versionsBehind
 	versionRefusals refusals
 	pinRefusals     refusals
+	sources         sourceRunner
+	sourceFailures  refusals
 	// The OpenAPI document in other forms, made on first use.
 	specJSON, docsSpec func() ([]byte, error)
 }

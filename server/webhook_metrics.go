@@ -20,7 +20,7 @@ type documentCollector struct {
 
 // Describe implements prometheus.Collector.
 func (*documentCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descPinOverdue, descWebhookLag, descVersionsBehind} {
+	for _, d := range []*prometheus.Desc{descPinOverdue, descWebhookLag, descVersionsBehind, descSourceStopped} {
 		ch <- d
 	}
 }
@@ -42,6 +42,7 @@ func (c *documentCollector) Collect(ch chan<- prometheus.Metric) {
 	c.server.collectPins(st, gauge)
 	c.server.collectWebhooks(st, gauge)
 	c.server.collectVersions(st, gauge)
+	c.server.collectSources(st, gauge)
 	for d, v := range largest {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, "")
 	}

@@ -61,17 +61,14 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// documentText describes an event of a rollout or a freeze.
+// documentText describes an event of a rollout, a freeze or a source.
 func documentText(e fleet.DocumentEvent, r *revision) string {
 	action := map[string]string{
 		fleet.EventRolloutCreated: "created", fleet.EventRolloutStageStarted: "started a stage", fleet.EventRolloutStageApproved: "a stage was approved", fleet.EventRolloutStageSkipped: "skipped a stage", fleet.EventRolloutPaused: "paused",
 		fleet.EventRolloutWaiting: "waits for the approval of a stage", fleet.EventRolloutCompleted: "completed", fleet.EventRolloutAborted: "aborted",
-		fleet.EventFreezeStarted: "started", fleet.EventFreezeEnded: "ended",
+		fleet.EventFreezeStarted: "started", fleet.EventFreezeEnded: "ended", fleet.EventSourceHeld: "an artifact is held",
 	}[e.Type]
-	noun := "Freeze"
-	if e.Kind == fleet.KindRollout {
-		noun = "Rollout"
-	}
+	noun := map[fleet.Kind]string{fleet.KindFreeze: "Freeze", fleet.KindRollout: "Rollout", fleet.KindSource: "Source"}[e.Kind]
 	text := fmt.Sprintf("%s %s: %s", noun, e.ID, action)
 	if stage, ok := e.Data["stage"]; ok {
 		text += fmt.Sprintf(" (%v)", stage)

@@ -136,7 +136,7 @@ func (l *revisions) fetch(ctx context.Context, revs []fleet.Revision) error {
 	}
 	changes := map[fleet.Revision][]fleet.Change{}
 	for before := last + 1; before > first; {
-		page, err := l.history.DocumentLog(ctx, fleet.DocumentLogQuery{Documents: []fleet.DocumentName{{Kind: fleet.KindFreeze}, {Kind: fleet.KindRollout}}, Before: before, Limit: len(revs)})
+		page, err := l.history.DocumentLog(ctx, fleet.DocumentLogQuery{Documents: []fleet.DocumentName{{Kind: fleet.KindFreeze}, {Kind: fleet.KindRollout}, {Kind: fleet.KindSourceState}}, Before: before, Limit: len(revs)})
 		if err != nil {
 			return fmt.Errorf("reading rollouts and freezes: %w", err)
 		}

@@ -68,9 +68,12 @@ func acceptHistory(c *cli.Context) (err error) {
 		return err
 	}
 	for _, ch := range paused {
-		if ch.Kind == fleet.KindRollout {
+		switch ch.Kind {
+		case fleet.KindRollout:
 			fmt.Fprintf(c.App.Writer, "rollout %s is paused by the acceptance\n", ch.ID)
-		} else {
+		case fleet.KindSource:
+			fmt.Fprintf(c.App.Writer, "source %s is suspended by the acceptance\n", ch.ID)
+		default:
 			fmt.Fprintf(c.App.Writer, "the version policies of component %s are suspended by the acceptance\n", ch.ID)
 		}
 	}

@@ -104,13 +104,14 @@ func serve(c *cli.Context) error {
 		audit = &store.Audit{Store: st, Logger: logger}
 		auditStatus = audit.Status
 	}
+	scanner, artifacts := newRegistries(cfg, logger)
 	srv, err := server.New(server.Config{
 		Audit:         auditStatus,
 		Webhooks:      events,
 		ClusterStatus: tracker, OfflineAfter: cfg.offlineAfter,
 		Mode: cfg.mode, Replica: replica, History: st, StoreSize: st.Size, StorePool: st.Pool, Backup: newBackupFunc(st, logger), Tracer: traces.tracer(), Tokens: cfg.tokens, Issuers: issuers, SessionKeys: []string{cfg.sessionKey, cfg.sessionKeyPrevious},
 		Version: version, StoreName: cfg.db.name(), Spec: spec, Logger: logger, TLS: identity, RequireClientCert: cfg.requireCert, RequireClusterToken: cfg.clusterToken, GatesTrustSharedToken: cfg.gatesTrustShared,
-		WatchStreams: cfg.watchStreams, Versions: known, VersionScanner: newVersionScanner(cfg, logger),
+		WatchStreams: cfg.watchStreams, Versions: known, VersionScanner: scanner, ArtifactReader: artifacts,
 		BasePath: cfg.basePath, MetricsApart: cfg.metrics != "", OthersServe: cfg.hasPeers(), Stopping: stopping,
 	})
 	if err != nil {
@@ -125,6 +126,7 @@ func serve(c *cli.Context) error {
 		background.Go(func() { srv.RunRollouts(ctx) })
 		background.Go(func() { srv.RunVersions(ctx) })
 		background.Go(func() { srv.RunVersionScans(ctx) })
+		background.Go(func() { srv.RunSources(ctx) })
 		background.Go(func() { events.Run(ctx) })
 		if issuers != nil {
 			background.Go(func() { issuers.Run(ctx) })

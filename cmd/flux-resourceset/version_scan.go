@@ -38,12 +38,12 @@ func (cfg *config) readVersionScan(c *cli.Context) (problems []string) {
 			problem("VERSION_SCAN_PROXY must be a URL such as http://proxy:3128")
 		}
 	}
-	if v.scanner.AuthFile = c.String("registry-auth-file"); v.scanner.AuthFile != "" && v.enabled {
+	if v.scanner.AuthFile = c.String("registry-auth-file"); v.scanner.AuthFile != "" {
 		if _, err := os.Stat(v.scanner.AuthFile); err != nil {
 			problem("REGISTRY_AUTH_FILE: %v", err)
 		}
 	}
-	if file := c.String("registry-ca-file"); file != "" && v.enabled {
+	if file := c.String("registry-ca-file"); file != "" {
 		pool, err := readRegistryCA(file)
 		if err != nil {
 			problem("REGISTRY_CA_FILE: %v", err)
@@ -69,12 +69,17 @@ func readRegistryCA(file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// newVersionScanner returns the scanner of registries; nil: VERSION_SCAN is not true, or the mode makes no scans.
-func newVersionScanner(cfg config, logger *slog.Logger) server.VersionScanner {
-	if !cfg.versionScan.enabled || cfg.mode != server.ModeCRUD {
-		return nil
+// newRegistries returns the scanner of versions and the reader of the artifacts of sources. The scanner is nil if VERSION_SCAN is not true,
+// both are if the mode makes no changes.
+func newRegistries(cfg config, logger *slog.Logger) (server.VersionScanner, server.ArtifactReader) {
+	if cfg.mode != server.ModeCRUD {
+		return nil, nil
 	}
 	c := cfg.versionScan.scanner
 	c.Logger = logger
-	return versions.New(c)
+	registries := versions.New(c)
+	if !cfg.versionScan.enabled {
+		return nil, server.NewArtifactReader(registries)
+	}
+	return registries, server.NewArtifactReader(registries)
 }

@@ -308,7 +308,7 @@ type AccessScope struct {
 	Labels []string `json:"labels,omitempty"`
 }
 
-// AccessSubject Identities: a managed token of role `scoped`, or those of an issuer that have one of the groups and all of the claims.
+// AccessSubject Identities: a managed token of role `scoped`, a source, or those of an issuer that have one of the groups and all of the claims.
 type AccessSubject struct {
 	// Token Name of a managed token of role `scoped`; alone.
 	//
@@ -329,6 +329,11 @@ type AccessSubject struct {
 	//
 	// Example: {"ref":"refs/heads/main","repository_id":"4711"}
 	Claims map[string]string `json:"claims,omitempty"`
+
+	// Source Id of a source, whose artifacts change what the rights permit; alone.
+	//
+	// Example: platform
+	Source string `json:"source,omitempty"`
 }
 
 // Annotations Kubernetes annotations, at most 256 KiB in all.
@@ -2331,6 +2336,44 @@ type GrantedAccess struct {
 	//
 	// Example: 2027-01-01T00:00:00Z
 	ExpiresAt *time.Time `json:"expires_at,omitempty"`
+}
+
+// HeldArtifact An artifact that is not applied. Polls are answered as before.
+type HeldArtifact struct {
+	// Digest Of the artifact.
+	//
+	// Example: sha256:4f1c2ab98e3a44c8d1ac8d9f7b3e2a1f0c5d6e7f8a9b0c1d2e3f405162738495
+	Digest string `json:"digest"`
+
+	// ArtifactRevision org.opencontainers.image.revision.
+	//
+	// Example: main@sha1:1a2b3c
+	ArtifactRevision string `json:"artifact_revision,omitempty"`
+
+	// PlanHash To approve the change. Absent: no approval admits it.
+	//
+	// Example: 9f2c1e0b7a6d5c4b3a29181706f5e4d3
+	PlanHash string `json:"plan_hash,omitempty"`
+
+	// Code The code of the error that a request with the same change gets.
+	//
+	// Example: confirmation_required
+	Code string `json:"code"`
+
+	// Message Why it is not applied.
+	//
+	// Example: it would adopt 1 document that exist and that it does not manage: layer "prod-eu"
+	Message string `json:"message"`
+
+	// At Since when it is held.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
+	At time.Time `json:"at"`
+
+	// Approved It is approved, and will be applied at the next check.
+	//
+	// Example: false
+	Approved bool `json:"approved"`
 }
 
 // HiddenChanges A number of changed documents of one kind.
@@ -5104,8 +5147,8 @@ type RevisionSummary struct {
 // Right `read`: reads of the documents within `on`, and of those that determine the inputs of these clusters; all other rights
 // require it. `plan`: plans and dry runs. `write`: changes
 // of documents. `revert`: only reverts. `push_version`: only changes of component_version, oci_tag and oci_digest. `approve`: approvals of
-// stages. `override_freeze`: changes despite a freeze, beside a right to make them. `admin`: access documents, tokens and
-// backups, without `on`. None includes another one.
+// stages. `override_freeze`: changes despite a freeze, beside a right to make them. `override_source`: changes of documents that sources manage, beside a right to make them. `admin`: access documents, webhooks, sources,
+// tokens and backups, without `on`. None includes another one.
 //
 // Example: write
 type Right = string
@@ -5797,6 +5840,280 @@ type SessionEnd struct {
 	//
 	// Example: 00u1a2
 	Sub *string `json:"sub,omitempty"`
+}
+
+// Source An artifact that the service follows.
+type Source struct {
+	// ID DNS-1123 subdomain; never changes.
+	//
+	// Example: platform
+	ID string `json:"id"`
+
+	// URL Without a tag.
+	//
+	// Example: oci://registry.example.com/platform/fleet
+	URL string `json:"url"`
+
+	// Tag The tag to follow. Exactly one of tag, range and digest is set.
+	//
+	// Example: prod
+	Tag string `json:"tag,omitempty"`
+
+	// Range The highest tag in this range of semantic versions.
+	//
+	// Example: >=1.0.0 <2
+	Range string `json:"range,omitempty"`
+
+	// Digest This artifact and no other.
+	//
+	// Example: sha256:4f1c2ab98e3a44c8d1ac8d9f7b3e2a1f0c5d6e7f8a9b0c1d2e3f405162738495
+	Digest string `json:"digest,omitempty"`
+
+	// Interval Between two requests for the digest, 30s to 24h; absent: 1m.
+	//
+	// Example: 1m
+	Interval string `json:"interval,omitempty"`
+
+	// Path Folder of the files in the artifact; absent: all files.
+	//
+	// Example: fleet
+	Path string `json:"path,omitempty"`
+
+	// Kinds Kinds of documents that its files may have. Absent: cluster, layer, platform_component, namespace, rolebinding, resource_type and resource; every other kind must be named.
+	//
+	// Example: ["cluster","layer","platform_component","access"]
+	Kinds []string `json:"kinds,omitempty"`
+
+	// Prune Delete documents that it manages when its files no longer have them. Otherwise they stay, and are free then.
+	//
+	// Example: true
+	Prune bool `json:"prune"`
+
+	// Verify Require a signature; absent: unsigned artifacts are applied too.
+	Verify *SourceVerify `json:"verify,omitempty"`
+
+	// Suspended While true, nothing is applied; its documents stay managed.
+	//
+	// Example: false
+	Suspended bool `json:"suspended"`
+
+	// Status What is applied, and what is not.
+	Status SourceStatus `json:"status"`
+
+	// Revision Revision of the last change.
+	//
+	// Example: 42
+	Revision int64 `json:"revision"`
+
+	// CreatedAt When it was created.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
+	CreatedAt time.Time `json:"created_at"`
+
+	// UpdatedAt When it was last changed.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// SourceApproval An approval of the held artifact of a source.
+type SourceApproval struct {
+	// PlanHash Of the held artifact.
+	//
+	// Example: 9f2c1e0b7a6d5c4b3a29181706f5e4d3
+	PlanHash string `json:"plan_hash"`
+}
+
+// SourceCreate A source to create.
+type SourceCreate struct {
+	// ID DNS-1123 subdomain; never changes.
+	//
+	// Example: platform
+	ID string `json:"id"`
+
+	// URL Without a tag. Credentials are those of REGISTRY_AUTH_FILE.
+	//
+	// Example: oci://registry.example.com/platform/fleet
+	URL string `json:"url"`
+
+	// Tag The tag to follow. Exactly one of tag, range and digest is set.
+	//
+	// Example: prod
+	Tag string `json:"tag,omitempty"`
+
+	// Range The highest tag in this range of semantic versions.
+	//
+	// Example: >=1.0.0 <2
+	Range string `json:"range,omitempty"`
+
+	// Digest This artifact and no other.
+	//
+	// Example: sha256:4f1c2ab98e3a44c8d1ac8d9f7b3e2a1f0c5d6e7f8a9b0c1d2e3f405162738495
+	Digest string `json:"digest,omitempty"`
+
+	// Interval Between two requests for the digest, 30s to 24h; absent: 1m.
+	//
+	// Example: 1m
+	Interval string `json:"interval,omitempty"`
+
+	// Path Folder of the files in the artifact; absent: all files.
+	//
+	// Example: fleet
+	Path string `json:"path,omitempty"`
+
+	// Kinds Kinds of documents that its files may have. Absent: cluster, layer, platform_component, namespace, rolebinding, resource_type and resource; every other kind must be named.
+	//
+	// Example: ["cluster","layer","platform_component","access"]
+	Kinds []string `json:"kinds,omitempty"`
+
+	// Prune Delete documents that it manages when its files no longer have them. Otherwise they stay, and are free then.
+	//
+	// Example: true
+	Prune bool `json:"prune,omitempty"`
+
+	// Verify Require a signature; absent: unsigned artifacts are applied too.
+	Verify *SourceVerify `json:"verify,omitempty"`
+
+	// Suspended While true, nothing is applied; its documents stay managed.
+	//
+	// Example: false
+	Suspended bool `json:"suspended,omitempty"`
+}
+
+// SourceDocument A document that a source manages.
+type SourceDocument struct {
+	// Kind Its kind.
+	//
+	// Example: layer
+	Kind string `json:"kind"`
+
+	// ID Its id.
+	//
+	// Example: prod-eu
+	ID string `json:"id"`
+
+	// File Its file in the artifact.
+	//
+	// Example: fleet/layers.yaml
+	File string `json:"file"`
+}
+
+// SourcePatch Fields of a source to change; null removes one.
+type SourcePatch struct {
+	// ID Absent, or as in the path.
+	//
+	// Example: platform
+	ID string `json:"id,omitempty"`
+
+	// URL Without a tag.
+	//
+	// Example: oci://registry.example.com/platform/fleet
+	URL string `json:"url,omitempty"`
+
+	// Tag The tag to follow. Exactly one of tag, range and digest is set.
+	//
+	// Example: prod
+	Tag nullable.Nullable[string] `json:"tag,omitempty"`
+
+	// Range The highest tag in this range of semantic versions.
+	//
+	// Example: >=1.0.0 <2
+	Range nullable.Nullable[string] `json:"range,omitempty"`
+
+	// Digest This artifact and no other.
+	//
+	// Example: sha256:4f1c2ab98e3a44c8d1ac8d9f7b3e2a1f0c5d6e7f8a9b0c1d2e3f405162738495
+	Digest nullable.Nullable[string] `json:"digest,omitempty"`
+
+	// Interval Between two requests for the digest, 30s to 24h; absent: 1m.
+	//
+	// Example: 1m
+	Interval nullable.Nullable[string] `json:"interval,omitempty"`
+
+	// Path Folder of the files in the artifact; absent: all files.
+	//
+	// Example: fleet
+	Path nullable.Nullable[string] `json:"path,omitempty"`
+
+	// Kinds Kinds of documents that its files may have. Absent: cluster, layer, platform_component, namespace, rolebinding, resource_type and resource; every other kind must be named.
+	//
+	// Example: ["cluster","layer","platform_component","access"]
+	Kinds nullable.Nullable[[]string] `json:"kinds,omitempty"`
+
+	// Prune Delete documents that it manages when its files no longer have them. Otherwise they stay, and are free then.
+	//
+	// Example: true
+	Prune nullable.Nullable[bool] `json:"prune,omitempty"`
+
+	// Verify Require a signature; absent: unsigned artifacts are applied too.
+	Verify nullable.Nullable[SourceVerify] `json:"verify,omitempty"`
+
+	// Suspended While true, nothing is applied; its documents stay managed.
+	//
+	// Example: false
+	Suspended nullable.Nullable[bool] `json:"suspended,omitempty"`
+}
+
+// SourceStatus The status of a source. `state`, `message` and `checked_at` are those of this server if an artifact cannot be read.
+type SourceStatus struct {
+	// State `pending`: nothing was applied yet. `held`: a newer artifact is not applied, see `held`. `failed`: the artifact cannot be read.
+	//
+	// Example: ready
+	State string `json:"state"`
+
+	// Message Why it is held or failed.
+	//
+	// Example: registry.example.com: connection refused
+	Message string `json:"message,omitempty"`
+
+	// Digest Of the applied artifact.
+	//
+	// Example: sha256:4f1c2ab98e3a44c8d1ac8d9f7b3e2a1f0c5d6e7f8a9b0c1d2e3f405162738495
+	Digest string `json:"digest,omitempty"`
+
+	// Tag Its tag when it was applied.
+	//
+	// Example: prod
+	Tag string `json:"tag,omitempty"`
+
+	// ArtifactRevision org.opencontainers.image.revision, as its publisher states it.
+	//
+	// Example: main@sha1:1a2b3c
+	ArtifactRevision string `json:"artifact_revision,omitempty"`
+
+	// ArtifactSource org.opencontainers.image.source, as its publisher states it.
+	//
+	// Example: https://git.example.com/platform/fleet
+	ArtifactSource string `json:"artifact_source,omitempty"`
+
+	// AppliedAt When it was applied.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
+	AppliedAt *time.Time `json:"applied_at,omitempty"`
+
+	// CheckedAt When this server last requested the digest; absent: not since it started.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
+	CheckedAt *time.Time `json:"checked_at,omitempty"`
+
+	// Documents Number of documents that it manages.
+	//
+	// Example: 120
+	Documents int `json:"documents"`
+
+	// Drifted Those that others have changed since, up to 100.
+	Drifted []SourceDocument `json:"drifted"`
+
+	// Held The artifact that is not applied.
+	Held *HeldArtifact `json:"held,omitempty"`
+}
+
+// SourceVerify Keys of signatures that cosign makes.
+type SourceVerify struct {
+	// Keys Public keys as PEM; one signature by one of them suffices.
+	//
+	// Example: ["-----BEGIN PUBLIC KEY-----\nMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE…\n-----END PUBLIC KEY-----\n"]
+	Keys []string `json:"keys"`
 }
 
 // Spec The fields of a definition, as the schema of its type has them.
@@ -6878,6 +7195,9 @@ type Offset = int
 // OverrideFreeze defines model for OverrideFreeze.
 type OverrideFreeze = string
 
+// OverrideSource defines model for OverrideSource.
+type OverrideSource = string
+
 // Pinned defines model for Pinned.
 type Pinned = bool
 
@@ -6943,6 +7263,9 @@ type ServedAt = int64
 
 // Since defines model for Since.
 type Since = time.Time
+
+// SourceID defines model for SourceID.
+type SourceID = string
 
 // StageQuery defines model for StageQuery.
 type StageQuery = string
@@ -7201,6 +7524,9 @@ type ApplyBatchParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
 	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
@@ -7261,6 +7587,9 @@ type CreateClusterParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -7287,6 +7616,9 @@ type DeleteClusterParams struct {
 
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -7336,6 +7668,9 @@ type PatchClusterParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
@@ -7365,6 +7700,9 @@ type UpdateClusterParams struct {
 
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -7438,6 +7776,9 @@ type UnassignNamespaceParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -7464,6 +7805,9 @@ type AssignNamespaceParams struct {
 
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -7497,6 +7841,9 @@ type RelinquishPatchesParams struct {
 
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -7540,6 +7887,9 @@ type PatchPatchesParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -7573,6 +7923,9 @@ type ApplyPatchesParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -7599,6 +7952,9 @@ type UnassignPlatformComponentParams struct {
 
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -7627,6 +7983,9 @@ type AssignPlatformComponentParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -7653,6 +8012,9 @@ type UnassignResourceParams struct {
 
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -7681,6 +8043,9 @@ type AssignResourceParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -7708,6 +8073,9 @@ type UnassignRoleBindingParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -7734,6 +8102,9 @@ type AssignRoleBindingParams struct {
 
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -7849,6 +8220,9 @@ type CreateLayerParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -7872,6 +8246,9 @@ type DeleteLayerParams struct {
 
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -7915,6 +8292,9 @@ type PatchLayerParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
@@ -7941,6 +8321,9 @@ type UpdateLayerParams struct {
 
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -7981,6 +8364,9 @@ type UnassignLayerNamespaceParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -8007,6 +8393,9 @@ type AssignLayerNamespaceParams struct {
 
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -8035,6 +8424,9 @@ type UnassignLayerPlatformComponentParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -8061,6 +8453,9 @@ type AssignLayerPlatformComponentParams struct {
 
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -8089,6 +8484,9 @@ type UnassignLayerResourceParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -8115,6 +8513,9 @@ type AssignLayerResourceParams struct {
 
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -8143,6 +8544,9 @@ type UnassignLayerRoleBindingParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -8169,6 +8573,9 @@ type AssignLayerRoleBindingParams struct {
 
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -8206,6 +8613,9 @@ type CreateNamespaceParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -8232,6 +8642,9 @@ type DeleteNamespaceParams struct {
 
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -8272,6 +8685,9 @@ type PatchNamespaceParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
@@ -8298,6 +8714,9 @@ type UpdateNamespaceParams struct {
 
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -8356,6 +8775,9 @@ type CreatePlatformComponentParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -8382,6 +8804,9 @@ type DeletePlatformComponentParams struct {
 
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -8422,6 +8847,9 @@ type PatchPlatformComponentParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
@@ -8448,6 +8876,9 @@ type UpdatePlatformComponentParams struct {
 
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -8590,6 +9021,9 @@ type CreateResourceTypeParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -8616,6 +9050,9 @@ type DeleteResourceTypeParams struct {
 
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -8656,6 +9093,9 @@ type PatchResourceTypeParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
@@ -8682,6 +9122,9 @@ type UpdateResourceTypeParams struct {
 
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -8731,6 +9174,9 @@ type CreateResourceParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -8757,6 +9203,9 @@ type DeleteResourceParams struct {
 
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -8797,6 +9246,9 @@ type PatchResourceParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
@@ -8823,6 +9275,9 @@ type UpdateResourceParams struct {
 
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -8902,6 +9357,9 @@ type RestoreRevisionParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -8925,6 +9383,9 @@ type RevertRevisionParams struct {
 
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -8962,6 +9423,9 @@ type CreateRoleBindingParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -8988,6 +9452,9 @@ type DeleteRoleBindingParams struct {
 
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -9028,6 +9495,9 @@ type PatchRoleBindingParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
@@ -9054,6 +9524,9 @@ type UpdateRoleBindingParams struct {
 
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -9102,6 +9575,9 @@ type CreateRolloutParams struct {
 
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
+
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -9157,6 +9633,9 @@ type ChangeRolloutParams struct {
 	// XFleetOverrideFreeze Make the change although these freezes, a comma-separated list of ids, forbid it. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. Without it, a change of the answers to a frozen cluster is 409 `frozen`.
 	XFleetOverrideFreeze *OverrideFreeze `json:"X-Fleet-Override-Freeze,omitempty"`
 
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -9175,6 +9654,99 @@ type SearchParams struct {
 	// Limit Largest number of results of each kind.
 	Limit *int `form:"limit,omitempty" json:"limit,omitempty"`
 
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// ListSourcesParams defines parameters for ListSources.
+type ListSourcesParams struct {
+	// Limit At most this many entries; without it, all.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Offset Skip this many entries.
+	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// CreateSourceParams defines parameters for CreateSource.
+type CreateSourceParams struct {
+	// DryRun Validate and return the result without a commit.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// DeleteSourceParams defines parameters for DeleteSource.
+type DeleteSourceParams struct {
+	// DryRun Validate and return the result without a commit.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// GetSourceParams defines parameters for GetSource.
+type GetSourceParams struct {
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// PatchSourceParams defines parameters for PatchSource.
+type PatchSourceParams struct {
+	// DryRun Validate and return the result without a commit.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// ApproveSourceParams defines parameters for ApproveSource.
+type ApproveSourceParams struct {
+	// DryRun Validate and return the result without a commit.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// ReconcileSourceParams defines parameters for ReconcileSource.
+type ReconcileSourceParams struct {
 	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
@@ -9742,6 +10314,18 @@ type UpdateRoleBindingJSONRequestBody = RoleBindingUpdate
 
 // CreateRolloutJSONRequestBody defines body for CreateRollout for application/json ContentType.
 type CreateRolloutJSONRequestBody = RolloutCreate
+
+// CreateSourceJSONRequestBody defines body for CreateSource for application/json ContentType.
+type CreateSourceJSONRequestBody = SourceCreate
+
+// PatchSourceJSONRequestBody defines body for PatchSource for application/json ContentType.
+type PatchSourceJSONRequestBody = SourcePatch
+
+// PatchSourceApplicationMergePatchPlusJSONRequestBody defines body for PatchSource for application/merge-patch+json ContentType.
+type PatchSourceApplicationMergePatchPlusJSONRequestBody = SourcePatch
+
+// ApproveSourceJSONRequestBody defines body for ApproveSource for application/json ContentType.
+type ApproveSourceJSONRequestBody = SourceApproval
 
 // CreateStrategyJSONRequestBody defines body for CreateStrategy for application/json ContentType.
 type CreateStrategyJSONRequestBody = StrategyCreate

@@ -378,6 +378,27 @@ type ServerInterface interface {
 	// Search Find clusters, definitions and revisions by a text
 	// (GET /search)
 	Search(ctx echo.Context, params SearchParams) error
+	// ListSources List sources
+	// (GET /sources)
+	ListSources(ctx echo.Context, params ListSourcesParams) error
+	// CreateSource Create a source
+	// (POST /sources)
+	CreateSource(ctx echo.Context, params CreateSourceParams) error
+	// DeleteSource Delete a source
+	// (DELETE /sources/{id})
+	DeleteSource(ctx echo.Context, id SourceID, params DeleteSourceParams) error
+	// GetSource Get a source
+	// (GET /sources/{id})
+	GetSource(ctx echo.Context, id SourceID, params GetSourceParams) error
+	// PatchSource Change a source
+	// (PATCH /sources/{id})
+	PatchSource(ctx echo.Context, id SourceID, params PatchSourceParams) error
+	// ApproveSource Approve the held artifact of a source
+	// (POST /sources/{id}/approve)
+	ApproveSource(ctx echo.Context, id SourceID, params ApproveSourceParams) error
+	// ReconcileSource Apply the artifact of a source now
+	// (POST /sources/{id}/reconcile)
+	ReconcileSource(ctx echo.Context, id SourceID, params ReconcileSourceParams) error
 	// GetStatus Status of the fleet
 	// (GET /status)
 	GetStatus(ctx echo.Context, params GetStatusParams) error
@@ -1375,6 +1396,21 @@ func (w *ServerInterfaceWrapper) ApplyBatch(ctx echo.Context) error {
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
 	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
 		var XFleetMinRevision MinRevision
@@ -1559,6 +1595,21 @@ func (w *ServerInterfaceWrapper) CreateCluster(ctx echo.Context) error {
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -1674,6 +1725,21 @@ func (w *ServerInterfaceWrapper) DeleteCluster(ctx echo.Context) error {
 		}
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
@@ -1877,6 +1943,21 @@ func (w *ServerInterfaceWrapper) PatchCluster(ctx echo.Context) error {
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -2007,6 +2088,21 @@ func (w *ServerInterfaceWrapper) UpdateCluster(ctx echo.Context) error {
 		}
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
@@ -2322,6 +2418,21 @@ func (w *ServerInterfaceWrapper) UnassignNamespace(ctx echo.Context) error {
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -2453,6 +2564,21 @@ func (w *ServerInterfaceWrapper) AssignNamespace(ctx echo.Context) error {
 		}
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
@@ -2599,6 +2725,21 @@ func (w *ServerInterfaceWrapper) RelinquishPatches(ctx echo.Context) error {
 		}
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
@@ -2805,6 +2946,21 @@ func (w *ServerInterfaceWrapper) PatchPatches(ctx echo.Context) error {
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -2951,6 +3107,21 @@ func (w *ServerInterfaceWrapper) ApplyPatches(ctx echo.Context) error {
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -3083,6 +3254,21 @@ func (w *ServerInterfaceWrapper) UnassignPlatformComponent(ctx echo.Context) err
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -3214,6 +3400,21 @@ func (w *ServerInterfaceWrapper) AssignPlatformComponent(ctx echo.Context) error
 		}
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
@@ -3355,6 +3556,21 @@ func (w *ServerInterfaceWrapper) UnassignResource(ctx echo.Context) error {
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -3495,6 +3711,21 @@ func (w *ServerInterfaceWrapper) AssignResource(ctx echo.Context) error {
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -3627,6 +3858,21 @@ func (w *ServerInterfaceWrapper) UnassignRoleBinding(ctx echo.Context) error {
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -3758,6 +4004,21 @@ func (w *ServerInterfaceWrapper) AssignRoleBinding(ctx echo.Context) error {
 		}
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
@@ -4280,6 +4541,21 @@ func (w *ServerInterfaceWrapper) CreateLayer(ctx echo.Context) error {
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -4388,6 +4664,21 @@ func (w *ServerInterfaceWrapper) DeleteLayer(ctx echo.Context) error {
 		}
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
@@ -4577,6 +4868,21 @@ func (w *ServerInterfaceWrapper) PatchLayer(ctx echo.Context) error {
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -4700,6 +5006,21 @@ func (w *ServerInterfaceWrapper) UpdateLayer(ctx echo.Context) error {
 		}
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
@@ -4880,6 +5201,21 @@ func (w *ServerInterfaceWrapper) UnassignLayerNamespace(ctx echo.Context) error 
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -5011,6 +5347,21 @@ func (w *ServerInterfaceWrapper) AssignLayerNamespace(ctx echo.Context) error {
 		}
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
@@ -5144,6 +5495,21 @@ func (w *ServerInterfaceWrapper) UnassignLayerPlatformComponent(ctx echo.Context
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -5275,6 +5641,21 @@ func (w *ServerInterfaceWrapper) AssignLayerPlatformComponent(ctx echo.Context) 
 		}
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
@@ -5416,6 +5797,21 @@ func (w *ServerInterfaceWrapper) UnassignLayerResource(ctx echo.Context) error {
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -5556,6 +5952,21 @@ func (w *ServerInterfaceWrapper) AssignLayerResource(ctx echo.Context) error {
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -5688,6 +6099,21 @@ func (w *ServerInterfaceWrapper) UnassignLayerRoleBinding(ctx echo.Context) erro
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -5819,6 +6245,21 @@ func (w *ServerInterfaceWrapper) AssignLayerRoleBinding(ctx echo.Context) error 
 		}
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
@@ -5973,6 +6414,21 @@ func (w *ServerInterfaceWrapper) CreateNamespace(ctx echo.Context) error {
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -6088,6 +6544,21 @@ func (w *ServerInterfaceWrapper) DeleteNamespace(ctx echo.Context) error {
 		}
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
@@ -6270,6 +6741,21 @@ func (w *ServerInterfaceWrapper) PatchNamespace(ctx echo.Context) error {
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -6393,6 +6879,21 @@ func (w *ServerInterfaceWrapper) UpdateNamespace(ctx echo.Context) error {
 		}
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
@@ -6639,6 +7140,21 @@ func (w *ServerInterfaceWrapper) CreatePlatformComponent(ctx echo.Context) error
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -6754,6 +7270,21 @@ func (w *ServerInterfaceWrapper) DeletePlatformComponent(ctx echo.Context) error
 		}
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
@@ -6936,6 +7467,21 @@ func (w *ServerInterfaceWrapper) PatchPlatformComponent(ctx echo.Context) error 
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -7059,6 +7605,21 @@ func (w *ServerInterfaceWrapper) UpdatePlatformComponent(ctx echo.Context) error
 		}
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
@@ -7687,6 +8248,21 @@ func (w *ServerInterfaceWrapper) CreateResourceType(ctx echo.Context) error {
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -7802,6 +8378,21 @@ func (w *ServerInterfaceWrapper) DeleteResourceType(ctx echo.Context) error {
 		}
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
@@ -7984,6 +8575,21 @@ func (w *ServerInterfaceWrapper) PatchResourceType(ctx echo.Context) error {
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -8107,6 +8713,21 @@ func (w *ServerInterfaceWrapper) UpdateResourceType(ctx echo.Context) error {
 		}
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
@@ -8313,6 +8934,21 @@ func (w *ServerInterfaceWrapper) CreateResource(ctx echo.Context) error {
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -8436,6 +9072,21 @@ func (w *ServerInterfaceWrapper) DeleteResource(ctx echo.Context) error {
 		}
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
@@ -8634,6 +9285,21 @@ func (w *ServerInterfaceWrapper) PatchResource(ctx echo.Context) error {
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -8765,6 +9431,21 @@ func (w *ServerInterfaceWrapper) UpdateResource(ctx echo.Context) error {
 		}
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
@@ -9053,6 +9734,21 @@ func (w *ServerInterfaceWrapper) RestoreRevision(ctx echo.Context) error {
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -9161,6 +9857,21 @@ func (w *ServerInterfaceWrapper) RevertRevision(ctx echo.Context) error {
 		}
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
@@ -9306,6 +10017,21 @@ func (w *ServerInterfaceWrapper) CreateRoleBinding(ctx echo.Context) error {
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -9421,6 +10147,21 @@ func (w *ServerInterfaceWrapper) DeleteRoleBinding(ctx echo.Context) error {
 		}
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
@@ -9603,6 +10344,21 @@ func (w *ServerInterfaceWrapper) PatchRoleBinding(ctx echo.Context) error {
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -9726,6 +10482,21 @@ func (w *ServerInterfaceWrapper) UpdateRoleBinding(ctx echo.Context) error {
 		}
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
@@ -9917,6 +10688,21 @@ func (w *ServerInterfaceWrapper) CreateRollout(ctx echo.Context) error {
 		}
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
@@ -10180,6 +10966,21 @@ func (w *ServerInterfaceWrapper) ChangeRollout(ctx echo.Context) error {
 
 		params.XFleetOverrideFreeze = &XFleetOverrideFreeze
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -10270,6 +11071,446 @@ func (w *ServerInterfaceWrapper) Search(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.Search(ctx, params)
+	return err
+}
+
+// ListSources converts echo context to params.
+func (w *ServerInterfaceWrapper) ListSources(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListSourcesParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "offset" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "offset", ctx.QueryParams(), &params.Offset, runtime.BindQueryParameterOptions{Type: "integer", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter offset: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListSources(ctx, params)
+	return err
+}
+
+// CreateSource converts echo context to params.
+func (w *ServerInterfaceWrapper) CreateSource(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateSourceParams
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CreateSource(ctx, params)
+	return err
+}
+
+// DeleteSource converts echo context to params.
+func (w *ServerInterfaceWrapper) DeleteSource(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id SourceID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DeleteSourceParams
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeleteSource(ctx, id, params)
+	return err
+}
+
+// GetSource converts echo context to params.
+func (w *ServerInterfaceWrapper) GetSource(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id SourceID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetSourceParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetSource(ctx, id, params)
+	return err
+}
+
+// PatchSource converts echo context to params.
+func (w *ServerInterfaceWrapper) PatchSource(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id SourceID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PatchSourceParams
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.PatchSource(ctx, id, params)
+	return err
+}
+
+// ApproveSource converts echo context to params.
+func (w *ServerInterfaceWrapper) ApproveSource(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id SourceID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ApproveSourceParams
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", ctx.QueryParams(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter dry_run: %s", err))
+	}
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "If-Match" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
+		var IfMatch IfMatch
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for If-Match, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "If-Match", valueList[0], &IfMatch, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter If-Match: %s", err))
+		}
+
+		params.IfMatch = &IfMatch
+	}
+	// ------------- Optional header parameter "X-Change-Reason" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
+		var XChangeReason ChangeReason
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Reason, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Reason", valueList[0], &XChangeReason, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Reason: %s", err))
+		}
+
+		params.XChangeReason = &XChangeReason
+	}
+	// ------------- Optional header parameter "X-Change-Author" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Author")]; found {
+		var XChangeAuthor ChangeAuthor
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Change-Author, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Change-Author", valueList[0], &XChangeAuthor, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Change-Author: %s", err))
+		}
+
+		params.XChangeAuthor = &XChangeAuthor
+	}
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ApproveSource(ctx, id, params)
+	return err
+}
+
+// ReconcileSource converts echo context to params.
+func (w *ServerInterfaceWrapper) ReconcileSource(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id SourceID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ReconcileSourceParams
+
+	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
+		var XFleetMinRevision MinRevision
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Min-Revision, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Min-Revision", valueList[0], &XFleetMinRevision, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Min-Revision: %s", err))
+		}
+
+		params.XFleetMinRevision = &XFleetMinRevision
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ReconcileSource(ctx, id, params)
 	return err
 }
 
@@ -12119,6 +13360,13 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.DELETE(options.BaseURL+"/access/:id", wrapper.DeleteAccess, options.OperationMiddlewares["DeleteAccess"]...)
 	router.GET(options.BaseURL+"/access/:id", wrapper.GetAccess, options.OperationMiddlewares["GetAccess"]...)
 	router.PATCH(options.BaseURL+"/access/:id", wrapper.PatchAccess, options.OperationMiddlewares["PatchAccess"]...)
+	router.GET(options.BaseURL+"/sources", wrapper.ListSources, options.OperationMiddlewares["ListSources"]...)
+	router.POST(options.BaseURL+"/sources", wrapper.CreateSource, options.OperationMiddlewares["CreateSource"]...)
+	router.DELETE(options.BaseURL+"/sources/:id", wrapper.DeleteSource, options.OperationMiddlewares["DeleteSource"]...)
+	router.GET(options.BaseURL+"/sources/:id", wrapper.GetSource, options.OperationMiddlewares["GetSource"]...)
+	router.PATCH(options.BaseURL+"/sources/:id", wrapper.PatchSource, options.OperationMiddlewares["PatchSource"]...)
+	router.POST(options.BaseURL+"/sources/:id/approve", wrapper.ApproveSource, options.OperationMiddlewares["ApproveSource"]...)
+	router.POST(options.BaseURL+"/sources/:id/reconcile", wrapper.ReconcileSource, options.OperationMiddlewares["ReconcileSource"]...)
 	router.GET(options.BaseURL+"/webhooks", wrapper.ListWebhooks, options.OperationMiddlewares["ListWebhooks"]...)
 	router.POST(options.BaseURL+"/webhooks", wrapper.CreateWebhook, options.OperationMiddlewares["CreateWebhook"]...)
 	router.DELETE(options.BaseURL+"/webhooks/:id", wrapper.DeleteWebhook, options.OperationMiddlewares["DeleteWebhook"]...)
@@ -12144,1230 +13392,1289 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L2Lc9u2ti/8r2B07zdt75ZlSX7EkadzvzSPNqfN4yROc+5p8kkQCUnYpghtgrSjpv7fv8FaAAiSICXK",
-	"cpLu65kzZzcWSQALwHqv3/rcCcRyJWIWp7Iz+txhn+hyFTH470dBwCT81xWNMqb+I0gYTVk4pmln1Bn2",
-	"h6cH/cFBf3jRPxr1j0f9k97pg7OH/cF/d7qdkMkg4auUi7gz6lwsGEkZXRIxI+mCEbkQq063wz6teMKk",
-	"/d4D+N7got8fwf+pD/GwM+qodw+u2bTT7SzpujP6o7OKaNzpdq4TnrLOx25HDfO5c8njUKqfgyiTKUs6",
-	"3U5E1yxRT0gWsSAVif7cj+pzN91Owq64hFkeD7sdmU3/yQJFjD8+d+aJyFbwOTv+x26HS5kx9ZVAJKvO",
-	"TfdzJxWXTK0y4PDMzcduJ1uF21Hq5qarKf14wYLLArmp3oE/PrejgnelalY0isQ1CzujGY0k63YCEbLO",
-	"qCOydCxmYxmIFVO7kiQiwWFDllIedUadWBCcDQlFkC1ZnNqtRIqRFUuWPJUkXXBJggWN58zsXsiW4kDv",
-	"yEF/0OnCPimC2V1aCR6nQFUgX83yllxKHs/HCZ8vFGE73Y5YsYSqU4YT/vus0LeUzqizommwUI/DYOoI",
-	"TRUpPqqDSiVcpp1mqh7RkyEfyvP9gHP60mN2O4mI1PbAvoRqp2kS83iutuZj6Wa8Yf/KmEwLF6S0+dtu",
-	"RZHQ8L+jz52ITlkE/C7lsE8hu+rcwL3Ra1S/bcUTnKkDxyxM+m/DGffDC3Na/MYL2/fHvTy5C3ny0dL7",
-	"tTnZ9ui5a8WNkZLPY3Wd37I0xZvnPM9iOo0UN02TjHU7IuDjlM47o87VoNfv9Q8GIL5+oqG+nK8TMY3Y",
-	"snTcNYMdkhX+LM9hz2Y8kemIHK4ims5Eshznqshh/5CHI/VUwgiXJBbEPEXsU+RDZ57QWUyBkwBLVzOj",
-	"EQ+BJ4zxT35u3+bTOeeunStsm/34MpMpmTJCU7IUMiWnR4ohJjRIWSKLH0Smc6jOA+wzj2VK40AxxUN9",
-	"5uRhlaUtmZR0zu6cqjKlaSY7o+N+v9tJeQrc+icaEsONu510vVJ/pFORpaNpRONLfSjSYLEFz7YDj+Fi",
-	"rkTI45nodJ0frliCF6pz2nvY6xsGLlmaL65TuI8svuKJgHP9I3BxV5Q9/uXng8Hw6HhE9GAEPkt4TJDj",
-	"28nLLCrOHcWa1jQCzYvwam6tCYCgjWg8XlC5QMGfwEiaHnrTO6NBt2NkLf7Ls2pcmGU4R1UJ+lgPW1gG",
-	"/m0cqj0oz7h3eSZ72g7oBWKptkI/H9Ml8y6xFR+PGNzOVSJSpmmolTVn27T4rSVqLqwTNsd9YJliv2qO",
-	"ckUD5qgE5lAB6dXWooFj/gwfWUU8oI9FBkMPO91OxnuBiOA4/Y/h7OzkhMLR8NwrGKjEKivjFsWC0num",
-	"PA71TlnV5eogYTRU29/aiNAb7VE49r7d/9fu4Ra75myFR9+5v3j/ZhfvY77dVXVrqyUf4ZKtRI+zKLq5",
-	"cY7RWy2DXcfAHHdqFmWfDlCgiuTwqt87OesNnHOz9TkT6h+KbSARAzU3GDIQ8YwnS0XfQbczoxxIPbjx",
-	"nxl2pbflY+354fEqS8uiP5fwR8dKsVSf8mxrmlA245fqFMLVsmfiwDkTrpoa0RSVlIQFjK/UK9MhfTjt",
-	"Tx8ER9P+7HR2ohQHjgpXaaMHeqP/W+tBDFR0Qw6l8DWpKKX5K8plCW6e51ANnbFy3e4XFi1JtponNGQE",
-	"aU9mIiEJixiVzOgvh7nSJLSdCq++wccO4ZTItUzZ0qqFB/k7VjF6hyM9w012b45dlWRXLOHpWt160K5v",
-	"SjfuNlvTn03dnRnWb83QszX6bKISnbLkikZjyQIBBtxpHyeGB69xijVD9j1DhiziVyzRo0rG4kaO4Ztt",
-	"fs3foRpZNL/cK/Yv2tmNCzpkB+aCMsq8/4KmCf9UVBhElC3jij467JpHOkapLjMOkA7jS7ZGK5ejpZyI",
-	"a/0xFkW+z+KAnVG/jvWUeI++bv5P1d/Jrb5dOaI3H81K675bR+38kGsjacEiNPNSkdJITbiwFR5OX13c",
-	"Zj5dWlBpdl+adu4C3yFj86+v2wm51Ke4X502TTiNi0bSmKNzpixlPnaL383XtaLpYqOVaXetMB/nMkr0",
-	"a1zVLLrbEVcsSbhSMuBV1AOARkV6/G73wiHJQkShNjE3a3VTxYoVU+HBAfquHIaeiCgSWUpolgrD8Mk1",
-	"lYRORZICj3c3WukONx8rlF9x1726SkR4wLLcrkV/WPFLD3p9ZIkiS4xCGNA45MjicnES0LhOJLpcM2af",
-	"0iprPXYfulG8VShejEvpV476BlVZjQPOk/FWjLx8Q5Q+UPv6oPK63SOeEi7RhwnTJ+bD5b3pAyPC4wMX",
-	"EJwob9i/Mp6wcIPnDdxKkdIf0oVSfcm1yKKQTBlJ2FJcKb0iEUsyNO56aRyr2lhgIXHOP/kAx+BDp0uu",
-	"FzxYwJPa5R8KJkksUqLsgRGJhLgkNCU8Jdc8XZDXr95egHMq7hIah0SyOCQ8lcS6RLpEJOS/Dp5FjKUH",
-	"b2B28uBZIpYjNZnQcfUFDh3GiSZEp+hD87nB5gmd0ZiW3Gj/ViTK/XYPc7+dOjcRDxqcdk9pEq3foELW",
-	"eKLUarTiBgxFrSZhgUhCFnbJlAU0kwzXrOM/5inJkiuksSRgC8Bi1K/6FxqLdMESImJGKFkKoCadi5Eh",
-	"BKFzymPCY3J8TKRzHpia/djok8VzQFf88GoIqnCtX7VsGB3qT8lDj6boKN35KdppwVIsGRw5wiJZXnMT",
-	"oc9rKbLr9schC98yWZVJxRhFtxOLdDxlM5GwjRJKZlOl2/ezAR3iKJ+UIr7xeDUEDgmDTxAaKaN9XWIJ",
-	"eo0+T3rtZm01yK5U/aQuLkWHS1X12WQltzGv4Nv6tVimjIZjMTPeaiCQZMAit9AsSuNqaV/lp6UACbo8",
-	"DgtODteUHORGxBD9QvnLOP3yu5KlEI92FlHUd7ZeTJ3q4pm/Ma1r13HsWENHSvvQ/zhCcwE+DcqpGRVE",
-	"9zPOotAcmcYrUBh5RD4U3EYfOkppENcxC8l0TT50Fiv6oYPiQx1r+Bw5OSd0njBm/k5TsqQxnbMEWFBK",
-	"L5nztNJZ8cmZSAL2o7IwnJs1UzMfO/fLF1XbaZbFDSgQfNuIWHnbCvf8W6HkjuwDpPxjJU9LlqH+0x/6",
-	"PzujzhO2isRaCY/DD1m/fxQoBQP+S8f7lOyg4XpE9M/6NzEr/UFTSDquxNamls8lVmNBaZlbbwkcNzCm",
-	"Roa4sy9tRBxiln4r0XKg6Dd0afY1vHCahuNGqaIodzIbBEM6fXg66zMjaYoERSt20za09/MV/PD6X9tE",
-	"Lmo8cqX5ePyA+cn84+OOzhMMKmv3d8FrA/ey0WMDLu7dHOk1zvOdXIy7Lj3iS651kCX91BkN+32M8hjJ",
-	"KTF0DVqsYmvdjlxQpRGe9LudTMJ3hhVv17Mo+/TY0sjVMZ3IwL7jZLcPcKHprSb/9Aq+Upj5lYiuWPjK",
-	"ZolpBcO5/x1LO8/lt7EzE9NBPqHu9W2iAUuW0pCmFDfa6GvuXTe3v+J6v2ngSBX2o8TZksmULld1vhVD",
-	"vJdOlNC/9zSORWoSRD53lGhOHKqpmQV5TsO2J8R3AGpOy40bKxURD9bo6md5kofLLM1poauVG3l0AxsP",
-	"T6bBkB0fzR726YMBCzr5YXopwPTzE8M+9Vov/nEhWbvh5twdacxVY/HV2AYdbLLtjn5WtmJxyOKAu8Hj",
-	"PNpX9p7j83KsvvKHfe5jd0MUxAnHbhl2djfx6Gj6oN9/8ODodPZweHI2AOYHN8+wnXwkyYKEpeOEzTDB",
-	"B/2gcJw9zuKAj7NEqc+LNF3J0eGhTNmMxspwoHFvztNFNu3x/GLfdDspTeYsHbt8Ix/dJVduE5YXPVRL",
-	"1tGeSrAdXxrPErGEc2hP4htmfbpf6QBqtj2jWZQehCxeAxubJ5gp/7HITCHPUtI4nIpPxVjj8TGjp2w4",
-	"GB6FR8GDgXMl34iI/WRTBL7uKvO0hMLkgz6lZ9Oz4OSMPjimx3ki9RVn151S1ild8Z8TkSnulExp0KNZ",
-	"uhAJ/xN4LEyUOwY+PupM7eoAkhOLdLW+6GcimfIwZPFGfw4ktSprKYg4i1MSsCTlMx7QFIwTyNsk0yzN",
-	"3aOYUQ6esxHJJAOXINhVlCz4fMESAst2jFQzm84OmZR3Pcnc/jvK7b9nzozrDMCEsT9ZU1Rw+yQgvND4",
-	"0GB4MOwXUqNnifiTxfhROIBrRpMDFoedUvqken9EzK9khjOs5D77EzIdFzUsN0j5lXo5i1OMVpi87eOL",
-	"/mk+uVbJcEgzTy5cMwF2WnTzMhtXlU+1Nlfsfo9r866QctW0q8ogJxWSKxps5Fg0ltcskSQVZJC79SEq",
-	"hJEcE9tB2pAPlpYfOuT7Whr+QJBNSQITJT5ajIjHhjFMDnfQ74HjkuDv6M3KJ7R7pdKmcFpdIOQbI9+O",
-	"7refRcwaT4q5D5LQmVrh8ZBcs8RGDTGEs+AyFcmaTNmcxxLlg3mRDIb9c3AmYQJ/xJiO6GD8LxBxyuPM",
-	"SBU1yI+DwUPnRMxFzEoSz86qsC1fca4iCplUKrENBAz7zqYMnPqCn3E5NRvyPGRxCtZnoVJSF+Io+T0K",
-	"OPn+ZDqY9YOHlA3Dowdnx6c/lNMiwSWUMPgajcy7bYqIykM4xUQiipCfhoXyRSxGDJIszDWsgOfqGz4J",
-	"q4zfSbaRQ3nLN/R9RM92JtGxbW9g5WqckyymUAZEeIrlI+DURovXRqUDKgMaVsICPB5nknV25xJfbwk7",
-	"MoTnijfGNGrcHK4fIkAnvFeRmNtyNZZcsYQsKGZ+YLQ8i0OlLGLJDOEhOZoNgl6vV6A2ftaWNrVWcmlM",
-	"inMjIgiyJGHhuX9oQ6UTtwLI0IC8xYU8NW6gGpJJmbHwAqvaPIUJNYJp5+pAHrupB99J8hbs8VvebWvl",
-	"R9FBdbLVNHP9rHUHyLYljzMez1mySjhYjGezIT0eBA90/iBWCM4SOcZ9aqUew4Z46xO4rcQC3u6wKQz8",
-	"Q6UuRILEisVc8bFVImYczbClOv0fu52iOyMScx4XrGFQ336D6Ote4AVeJyLMoKSB8Jg8zRIs8y5FfTdV",
-	"KOisPfBt3HS3zd5vqk3YOmkUAuEJF+hWBU/7LnULDdp4F73ZPwIlWh0W2KeNdcz/lluwR6JbSu6xCvr+",
-	"2N/Vsbf8aceinuPaoh74qrfYeqtqEvyQ/oynZGC3Kin4Il/y9OmngLFwQzqpq7Y5Yd8NaA95PuXD4aD7",
-	"oN8n03XK5Dl5FmWfyCtdxAQoE6tUwkOn/b6j/EA8csz0DHf18H3BiVsFczjMVad38SoRgZrSNGLksYhT",
-	"zKGqUZ1esGSOLo7frR/f7shWlWTqG+lChC9F+gjBUTZsLpdGP+USTL0DEUdrnX6pK6CVUS9ihqkwSWbM",
-	"xEevn49fvHry9Edt4pitW8IMxrFIxwagZaft2+PUcu3/JN8cpBR5KVLyyM6zZmde5u5w1xDdInq5S82m",
-	"Pw5ZCm84CCaMLjujjvmpAkvRSgGwK/UoAVusd2+LKMylKkb/7Uj/0V1vVRCVh1TXvVvCrnE+4BEWtZP2",
-	"fEakz0QWbxQMFlmijqEOC2gdiiPM1He34wfDMjvfcrj8sh/nl13d8md67Lo7LtI3kPxbBIFgwSVQzbi3",
-	"xWVHV59oIQP/nceI0BOKJSo4kU4W0yvKIyUEYKRXWRqIJXsXX8bierNrWg/AQ/i+TuJBo1cslzw1rtUl",
-	"XZMFvWJkQVcrFrNQlxvMRKKfJKezQfCQngwPzqaD8OA46D84eBgO2cERPZ6eBKfhA3Y2I9qizl2DMzX+",
-	"WmQkYStGU6e8wdldgYsaZ7iq0h5PNQBTUT4XVybpmlwvGBQEOBUU11Tq6ac7L4kuRTzX+fXGK6rXpcQJ",
-	"j+c2s77gBnGCd29ZcsUDRt45m1l7ll5dxyx8nSuPDigPZJJiOhZXpjVf0jnrpXTe+XjjBvDzv+eaYSWT",
-	"Aa5rncZQ/QI8HdGiY2ZKJRsX2da+oE/8RTsmg8QiJBXy6HxZp2w207lWvgxEJZlCpSWimxfmHsJnIY9Z",
-	"L2OGUQ5DSlvQYFMznLzkqnbuKZUDPzqN9HIQfQA865jMA9aWEktywVc4NRcJ5uFsGAzYrfFgINvOJUHf",
-	"ocCglK+rZyzhKTvZ/k0VSKaSg+R15e0zLaiVtK7JCNpcmts6/cY1kW8akoDKgdJiSlCLDJ5WylplmxoA",
-	"Yfafw/Vt7cDONPcSsh7O5f7Qf81D/9G3WVV1ucm94vh08jRA7bPxfNyjStd/Hb4goqgxbunkGVXilBtz",
-	"y8qBzOLHtgl5uGHLPE5pDexOMaABKzJFr42qapNXZUEl8WASnZMgYjSxgbwRef3o4vEvpNZFQD5/8GEb",
-	"feiMCEphRyG1pbq7uB++lcXsGLd8nckFC383p7NF2MVb7n7T7bQ2jcRlwQYSl/ozccgSH1RgUy2LXqXj",
-	"3M6/VU6oTnTS6liaKJzmW87b9Un4pp7HZlNaGnauHCU39wcVE+/1UBbx88akTppU2l1DYL5E2BL7XbEA",
-	"E1e3SY+9yYnK0muRXB6A64MDcVrpIGZlHtXDN2kzzfqZuR+9VfzkG6XZR2d9VclVndLnzkokaWd01j/r",
-	"q8PkvO4NLbghnupiaJHAF7CgfYRlXyJNXoMHjZhbpHfBQzA9TbCjR384E/3omFa5H660ccGCLak2e7ia",
-	"AeRorJQwVAvXetnK+ZND0s/mVGjwspQtZctv4ZZ8NgdCWY5zZfSCumTs3D/wsY/23Ohawfwg0SSh6wKg",
-	"nvNRmQJzK3+zQKnqh9lS2cgMdbCdbrI6ExtDwHe83fcbvM0Gl3dtj+Hm++v8t77OH0snwyNoLM2LpGBV",
-	"qmqS6clNhYgYjZUcKZ8/j61Uey7yQp6CguT5xCaR2N2sTCid1Kd0bunKhI9csSTdCs0hz5/tkyZMoqqb",
-	"cVQIbVxBRGNEuCQfOoMHvWFPWR+xuHZhhuxgC2qiohq8iE4li1OSCvN2vxCNSWBBm0Ae9ju2TeiA4E5D",
-	"LvphDhx+2G9Hw0oau/X4Hw76h7hqb570t7ldOxqAeFx9R95xK2/dRQNTd9iMYaAnMfYXruWJPiweV0d7",
-	"8BYsWIPk1fj/LRV+A7nGAUY/BpvCFNrj/0XD1qVYah5m+MLBc/8LeldzbqnhApZcp4EauIiD01mfHRyr",
-	"//eQHh8dHNN+cEqng6AfgsUrEjZ2of37ldY8NvJiZvlxyykVGrbUQPnLgEYMYoCQak2zGGKLOqUZl3IW",
-	"Hs36wYAd9KcP6cExPTk7OJudsYNBOAyOpsf0ZHbar+oh2XJJE0V4czXtxA7diY+IXlW3o8aGR4sEce+H",
-	"LKUufAN34y5Pxze9YagY5UW/t/THFEt2PUnhX7BGt621lxOh3nVTWN+XrzouTnMfzqC/64aVjm1VndfT",
-	"ZyFPy9vrUak9T0ciKyoKNLzSKhTNUrFUzKqztczdPivYlZGNwbLya1tj1vlBcTQUzrgQFN/ZXDa8rjTP",
-	"g9Me1MPFY4sJ31lRLKKqlZgVKvyIlPvYCqevJEZXCY8DvgIrvAIhXGCpKTX7W0gemOsz5IAIdQb9/v8D",
-	"pKBhxGOAbVoc9ZcQZPpkloyUlYJedkYd9euNezewpsTanBQyPXTywpQtYIH9EjJZYRKehJGbbg0Ck9JT",
-	"ZjOcar/bWbHYwjabtCVIh2joLgQESrY8IyYwol/BPgKWqDnCEuTvD/rYCTCAdItBf9t6a7MK9XEaRfaE",
-	"e8ZJ8CZV3vxoVwXkMr8nWRyr31swqm7nmvJUC9ZSspegl0TMCBwwtJiw5i8WKcDouboDHBd9GO1BcWq9",
-	"nQkcGdChnI9t9F5uuK6eToOtL53TbLApXvyxcOMK96Kpx1X38y3OjpWsilae3Np7xn/P+O8Z/z3j/7sw",
-	"flSO1dzv647r7KLTreqOB4PghPXDh3hgtydNeck44NGXLXR+y2hiOjmWsq5BzOgwRiHhtqkM7xMN0hp0",
-	"uSaZg1ORlcwb4/cRPAxGgUhWo5Ibh3yPwOk/+AkKCx8M8jQdh1xyHAx//zMYRlfTeceZwFM1zQZo9wpe",
-	"+9uURuxWcO0LajpChyPoZPD0gs7xtl+TD53jo4M+HUyHwVFYCEdINfCudX57nE8OUuLU8b1OoLcURBOJ",
-	"hcascb17YGLLWVD4yC9YYFFKLcyMa9535i2wk4FuzYWokWeSRyBH+i4Uq7dP1lG/j5NJaMrm6/2kgYTs",
-	"ylRWaHEFV+eaXjHZpHJ8Kc23LU/RxNloUWxY91fS8c3095gY8O+0wR8dEvkCzzvMHsh+r4XsD/2k1XUF",
-	"wjcUQdSQfxtabaBJKWUaJlJfRHB/DO7uGHw05EeToJKNElEArj5e6I0Sv9FkvlnnmYpwrayYk+Hx8GH/",
-	"BHEBlB4RqdcTki5oTI7JC/4T+f548PD4qH+Mz/zQhb2B5vBQpy5iZuGXlnQNFYgjZQxBX6DrXF/Je/7w",
-	"mKxoksouYTRYEGpqI8UMVBqstzSqVCrEGCa1VQ3mt7+uXCU7KqRApCxOyYUQ5De92BqF7EKIFzRe62SI",
-	"Dc2IhCBLGq/NQiQmZwAaAQ1DpWgBxAB02tMQsYhDR5T9C0hkGTZ2gkrPMEeZpR6cWZMaQhMG1jDAXrCw",
-	"tJlqQmMzoZ105G9lVTlKhpPNorZQbRB5ky+xZivfxSb2tqEYhZIpo4k6vjBRQJDAnDsNIPHIjeGNyE/w",
-	"dDfvBYOwhwYlUG9G5gy/EyDbXmeVpwYNXMiRwhTr6WiKmLcsP+eSOGXsI5Ima1svndtwImHjrFAgvZM9",
-	"t3nI25dov4v5PVLd19TVNPwB0H+z9C3dG+21HRFsqXmdiHjeBRmTsCtxyULgWVMWiXgOKDGm0yBCyuzx",
-	"Tt/N7G51t2W2WkHP1xcs5BTSf5voC5yHrgBaQB3Vw39Kgbzd+duSJXN2AGGFf6jfCxS0A46XasQxzGwH",
-	"Wu46k1xDOHGpZadFgBDkAqdVQzdftdxcOI7BuRj0hqfgGyyCu5qSN/mvCAMr+TtXQ2hx73z/FxGFHgvF",
-	"OsCnCaOXkkg+jw94XFON955NF0JcFv2LGII7HraFvuFXDL1QEUUXUkRlus278Jyh/bB/XGA3R4Obbmcm",
-	"kiV8SB2EkCaKWnMW6/gX+K+Ar6HadxCJuXau6tRB3bLPF+bS/Y6xvqCYEyahw0hent0iiFGsk1Y0LnYJ",
-	"RaBMZwvqcqdut6LW0/BEce+Pwxc7Dh/zjfAUWuQTSJOMOZum5X+B4RSpIfUTneuFZMH48fDZ7/Kn/3y+",
-	"SGTweBH95/MXv/9jeiLf/h+5EtMH4ol7Ii4qid+4tTkuYJjhSOOl7IyOznI2OuwfOx/yOMbYlU4gR+DY",
-	"niZ+DyLcYZsDfNPtLHRC3uhz59Hc41l9i/5qAp3h8ubZRB03YsO9aILmUPTfyTzX/lpDL8fsmslUqdqM",
-	"vHj0X+O3F49+e/ry6du3vY7Tl7Dv1iMtecyX2RLd6dXiIACOq075QtnFAC8n0chaUaXA00smC0N1fn56",
-	"0SWv36n/9+ji8S9d8uTpb08vnhYK4KrlQ9r2fcLneo9LBPvl0cHw5NTgT18vRMTIjEeMfP/m2WPy8OSo",
-	"/0NxGnJB1Rs/jo4fPHn6n6t/nv3y01v6j8OL58v3/zj5j8cs+0/25nJ58vLF6j/e//fPR4u32bN3P462",
-	"naVcCclNR9ziVB9Bvq7NDFaTLM6MpikNFksWp+fwq3r8xw947KBlQH8AN7d/3D/574PkeNgLpxjHaZjZ",
-	"0ws6r85Fy2dDNlMnkTsrpjS4JFSS57ODF+qWF2f6oXM8PDAp0hunAA0F31hG5TtA9vjqCSH+PhwnaOsP",
-	"x1xXjxSmUqyoszyXx+npccd7jH/j8WV1EpOERT9+gH78HzoTcr1gYMAkDAz7pbqDLE4TXj7U2F7Uanz/",
-	"G8z/H0/66u/DUzGbSWb+ecTOiTvKBqr9JgLqP0iv1QXThIrZtd294syatNCmcd+wNFk/MilOfvaETRZ0",
-	"pY/IjdXCDAaecdyNuBApjTS8V6XiNltOWaIWqaluwzB0zuN5cZxhf8NI79+/f5SlCxaniB3iPYLwBaaW",
-	"k8nSxUTXxAa6vUdYKc+9D8FQB57NDW4eYtR3wY+IQgG8giMyGT58SA7Ih06KR7E4E/Oj01PgwweDkKP+",
-	"k2jsHCJi+ClgSXqggdjUv427ykwEmguAjwtvmz4mG04noCkndMlMr8tHQcCkfP6kuvrnoTmqFJ6pOa0W",
-	"RUJZUpjTtcgNfh523EJSFOmO4KKffmPxPF10RsOTo64SZObfg65nqx5BSt9rgC8qz/c9iFZBQlESGylN",
-	"Uv/sdIZg0wxZrOTqH/YrdLVKBDQOMolyCZPZEqrBL/mq0+0oBqwenAp4wab2fSwvqNv5dDAXB95VCs8d",
-	"fhVHaxcZcK1do+rpypLdDDpY+b8ypTC7SxebLkYNL3mvxMqohFOIjAUmJGLWJdhcBTFmzkl/ZHy5DP+k",
-	"HuqRyZunvz9/+/zVy9HjVy9ePL84eP5kQmgkBbliCZ8p7mEVJgP0iB0qaKqRFYsLPx6Otqz/8dJklpaY",
-	"xYqmKUvUo//fH/2Dhx8/D7qDs5vvR+of9GD26ODZx89nN98fuP8+vvnh89FN4U+D4c0P//t/drwnWr6a",
-	"+dmauW5KmPMUpamWrIbsFYHqW5U1NBrlrVUhB17Z+xgblXhmahqNh2zGY8w9EbMZYco+sykvsGGZZGol",
-	"XQPdKZVS5dlFbQD51qL7pRSWsrEAvNt5DJbaI12Y5iM2uqwMwzPNoPhM+8YUx4VDqI61fUwHH5ReqCcP",
-	"f16xRIoY/ny9EEtCyYqvWMRjBuDPPfIrW6Wut1xrUFQxccqXLOzaOMcqEWJWUjYrZXVAKZRFOan+6wBX",
-	"faCXXct2T33HEt99o909VVa7PieX3lUU57qxuK556nr8mqkP+sNj79zx0D15+dYvKJ68fIsKvdltfB7O",
-	"JY3XJKBlNWJzK02PcHEh0/YpA/Pl/WemfSAeOeEmnOlN4pKYpe+0vPJdLKyv0cbCJ5uVDP25xpl9ER1D",
-	"z/Z3zjw28wRBXvkVm4x03yQENyotA8UdTyXBvuTQikz903B1HS6b4M+THlFcyCT9pWjE0LRkHSvbCrua",
-	"KYaEEVAe15h6dqY1+2dqCCuqTv7i9iqLaZ++A9Ugpr4r2b7iil3QWc8FNEYc7qOyRXOVHZwtlS5jxcW4",
-	"HdE9l89xKtYf9YZZb7iMNKWRmIMNt26c191eRTNbJ+rhIbWxNHM+p6MRxZnnpTpNBLWhlA08LUukT5l4",
-	"D64HUAOUSBSZVJYvI+Bb7ebne/Ibjy8nZe21bnI4WA0pT71S8AmAMoTVGapNGRGhCBcyUL8gCZuF9sga",
-	"U1OmPIq0Cwcs3+UqXZOIy631tVBPoqW+9iThs01zt/dLxHq6Gv5JnWFKfmHRkmhMWBLy2cwwl2t1HaFP",
-	"CgT+ooiFI7Jg0fIgEHGaiCiClnc6JBeqmcDBUsoBCeka+a+yQhDnPkmgIohsr8SGenWtibJ+k3muwO9K",
-	"DNCUwbwSlmZJrDUymUWpkzHTTtUOk/U4yeK2s3zq9hRvZozAa7gkTnZqWfpf1VwIt3P5BhcmZ1H4At0o",
-	"ftUfME4M40Nk+5xnS5ae63OPcpnQWMTrpbrX2jlTnDP0zvRNGQroxvodP1U7WJlmWeLwzHexnwmN0Okx",
-	"xMQVS8CNr5eA8XoD56+Wuu32z2CUlpuP7Y+bRQu2zC0SzWn4fPdCRRc0bKGpgCei6OZAz4NG8bB9M5UW",
-	"tspS9XMisvlC092CGOnEQZBPwPxxlK+pvjx/UmM99Ho9R5Dy8JzEjIWSTC55HE62Us9L8+bhhjv6fPbC",
-	"xCNLZas6z1KxDV4MeGjhpPiwiI0pJ1GFlpC4MvlfE/hfy6r1rpkIneNHKQYvvv+vAwh8HJjIxw+bYihe",
-	"K9Zo5RsX/1LErIYAR/1jG9HIl+5f9K6TVMNvN9MlnbOaU/MoJtDIw1AS/2GQF2EfIOihzW6ZQR4tIkid",
-	"WxnF067pGIPK2HfAs4w6p1jwktGymJgvgqTHRQEv/rBZfYbp1elTJ4PhZi7yXF14v38h53XAFdqoz+r5",
-	"8Z753a88Dps8BTXMjebnzQhqxQHOrV1KiQGxVvsyMf84vPg/r5+W+EQOnufbDChTrPG6fq9f/auaTvGX",
-	"Bar5y+nJ+BdYhn9ZfG1FD/uvwz/owZ/9g4cHH//xl84G+Evqypq/UDD9BU69vzDk8dc1Jhf84Pfd/kZl",
-	"+vSqxph6JlBnvkJmlTC6RNt3wsOJOSCQHZCwgHElRODZHnmO9caAjkwm4JSe3MrNXb70at4HMPGD50++",
-	"sL8bukQ2awiwg6VbY1uH3r1+ADOs0Q6M7joZ5Z5PHpadP07UAtZCltjMoeLkcf0636HbB82LuRAhOEtj",
-	"UePdsfXzLXUF+972qgK04fSw/NRUVXCJefvaDi/ycxpFhZmf9P0zhvh7mSXrkES/3+9vDFH8xmUNQ34E",
-	"NquOo3CpxA5YfZ42Td0cmk12idvrtYt1BJbnqRmUDqmn65P3wKrZ7PXIvuBxfZbGe8pTkq1IKsiQSO2C",
-	"d5SfLmGRZOSkfzTCzP21yBIQuxA/lHgipxmPQmVrpwu27FpF16QE655fPdJHCa6p0s07zl3Tku3Zr/X+",
-	"o/b1gsdWA9syduVPf3ohfIGrSRZrB8BkhP4A7DUl0UMAZT/aP9AjE5GsFjQ2T14ytpJli79jP1hzJyEd",
-	"12/4ua+am+r+DYdvcWdt64dmVmsPuxO+84T3c/jFu2e/bnvJxV3P3X5j30rXK8gf8uThXPJVlWN670Xp",
-	"9GBGkv/89DfegVdaoUALvTqvFyaMq0vbaKQ4+HyhDQzUjRQrAC8SPZBsRZXeFCJrFTMlBruKuUw5+MKU",
-	"FqPJKYFtUqlYDY9JKbpnTANd9IXcBthTIJIQTGs3/t8j713h4pTi5VmVWKxAZon4k8U2tMAlOe4/JBP8",
-	"86TZA1HHlAwdDzQha87Icf/h6eZD8prH8QYv5woesYrFtt4bfK2t++Z1RONfoPGfz082sY0BJ6j+q3+P",
-	"oOhhjZO9XnAdAkePhCI5mum28vL748EQvSPXXLKSYY3dBhFTxbsq25mwLiI8PNuC6p7GXIu7CIbkIYU9",
-	"M5fXiEDeZNRpP6aiOpbwXCPX+Y+3r14SjWCOibanD/uDH/Ql44nPZD3Ejx0W+nrW7JDGRm+8Fr7MRZC8",
-	"zxKx9GhvkZq9wUFDJ77rQ6bE9tByXcnk+8nrN68unj6+ePpk/PTl78/fvHr54unLi7eTH6xDCdVBWDuX",
-	"Xs7WJZNYxGwCapMNgYiYnSMz8fYOneQnvMSu4hDtBrw830miTnPXnba09ajQuYqFVUNoE4/S1DwAcjbm",
-	"Tmw6aG/YKqJ1KaVgQMIORDQFFdDmgmHD2tSTWnrc7zfnXtXfkrZqn+nV0KwB1ekOpY5Md6/3OM2WGrmR",
-	"MUDaTtd6RO5o3hfr1QZSN5hOnlYtX47iuvPI4k7nrosN9zn7lHKPufcbo1fMjWXxWDGbgHVJFovruMRR",
-	"GpSIBEdoqUS8gQjkk7x/Q8XwsmGRycgJVErsCl5wdJvsEItFSeD/mJMOov5lNDwxIxMHiXGiZJ/63eNQ",
-	"yvtL1K49S2KvByV/dXtzzNixW7tSLDMtJsz3t3ae2J2CdwqulI2eFDNb/6XIM/xr8/5sKmqZBVlrfhc2",
-	"XzPZHEJ8A/sRESPam9PA9l3s9S/Agwpo6Yu7n7/j0hrvfy2RyNKNuwBFeD41WsPRfgGqI3Kot8DqPeSX",
-	"Wd19Uk43wbRe7JTDAYKGp5KkdN7FjHy2lCy6QlsZvb/awNVmRIucJNMluV2Kl15cbcrUbgvUIbidFmmR",
-	"lVvnXW1e7VuLcrZFFt4SKxd+zaYsiVnKJDbcIAYqjch1nNJPmEZRRMHAzhxdsooySSaOwj4BrX7Cy7Hx",
-	"EuZaN2FzCGHG5HuW/VBDDYvZ1tKAegtZCI9Sv+WukxN0fanNCqbSZC+oDa0UF+RJ6J4UCMlSR8foASgO",
-	"uHrgWT5fpGSi+NDEfgRElPxyFQtveexLkymFPNFAdopXUl7Ojra11yWkE9/2wZjeWYc0ZQfq496o2Nu0",
-	"PrQO9xXKj7pEXvIVuuNpcKlTaQGvOK8rhpImssyw7DhgSXyem6PKaN02xwrBjetyDrfgsogfurXKY67q",
-	"OeZGjkixsDNiNJRY7caI+qNS7eSOoSVXOyqrR5v1IwPG2CzpTGC5SG+DQHn3Qg5RBk2/an+RgHokT8Rr",
-	"k4JfUwywMdcHZtVMOJhVcRIeRKEvRMCX8OnaEgsE08nzparFFbUJgfA/zcR6h4jimwoBscC2nn092JJ9",
-	"IYD5DuxL6xo1DEyJIJPBo9QE2kI9yJWCrfZ1Kwfwe+pjSKgWYbbFiCzENYlEPFcM55ryVKefId5XLEou",
-	"r66SI8DOJqf9clXCUb/OyFQf3pR+cXLz/VL+Jf9a1uSgaPiL5hul01hKB9OFL7nr2wTtZOVKxBL7t/5E",
-	"Q6ftY4AgDIAP5GAorRAPCvGTlAWOczeo1TxEt6tGePrc+Z8Jm3VGnf9x6LTFNO8c5iMamCk1qXw9vpfx",
-	"V3mYv3HT9WIgIJykLhSEqZ2TCXYqnYAfWeqCSL2kXgehJ7A/5m4U8LqeN5LhsfOWVtosRqFuTGHm1Pid",
-	"p5+4g1J509X5zVu/D3nZ5Ua16jMQndv8OjzmvMfjcSbZxveex+8kc16zoYONb742Tzpvl7vTbvqGvz3v",
-	"Xs7hxExiAnhuDLaH0Egp4esemSB9JqPcIsLIXCYZhGsnlhKTEcBlOqWDecdPfAbQakQWhWTKiC7xUJw9",
-	"EpIRKZYMsFR7ZFI8E+rDcSEjnYhrpYOjFdFTFkOBnjAT+E2xYfzRRWjF+AIm9PbIBOs/3LfTa+F4SqSe",
-	"9NLEuqEAGd/CQJJRgIBc2lMBk9D/rQeW+duwwp4NKo8g7MzYn0yHwqUmLsRj4ediRNdLR22VWUpCgk6v",
-	"LtikQTmh5MgESPMAbY9MQn7Fkjk86RbS28wcxXuogX2EGhFlpdrEw5tu5ylNovUbFjC+2pVbMfWJcZJ/",
-	"o5m7OAPu95oU5qEp4lrEiiDWKobg4CpDaFnHXi7uDCQKMRqSiEmpkYhPiDSIK3OBeX96TDuKSXDIoXvw",
-	"OKMxOgE0l4NHNvvTAaByfqojhX760MGEudHFI1Mehshhd9jGmft+M4c2T+5d3FpU3yqmrxLBWBY7zdL8",
-	"hK9Yok612lDFJ7J0LGZjGYiVYoixKAOc5IF/KAbDt92ETWQDjoiHPKK83gNMdJuzQR5BxqGe95ylDv/Q",
-	"xXUAIQAKAvJHW5J+vWDwh5ylQ1JoCtfyZxGzHfdxrl9t3EL1/f3ePjVsiQ0pZVrEShgstIPKVmU4XIhM",
-	"EFBkbH6cmBRaDTQiYgPUA/URQJ/nsdKmabQjjbh+fUsF04y2V4q9tZzmWh1MwGglyg5BnhJQkN/SJElF",
-	"Yk6yOGSFlCrCQyAHeGKefgoYC1Hf2YEm4EoZM+cjjTQpDLl3RqBzvxyprhiz47TVt8vFiIf8zVcQTxQJ",
-	"XPxVKs+JMPjVEyiHjefjK5pwOo3YpOuqQ0Zaa0FACfSbZ3HAitDkGQOSvwB4vZcihSSWnamOKH3jWKRj",
-	"mn+okfLlkfdMfIMWaFmsRrHV/jwY/FydyqUIERD8AKIMscD39ONK+YMs45KEs4iFTbINH4LpvRTpM5HF",
-	"u9JXEXZm3m8kqxlo32fZOhagMioPb9vQNpZ1wqGC7lc7rlSadxtXWeivtbfrasWrA6ij2LYSniGZrm2l",
-	"A/l+8vSCzidWIgRZkoBcjtkPtpYszzH0fszqwqWjZWAVm04WPHPjNt7Ykdx5k4tNJC93+Ngb1aFzhq9R",
-	"BpylUteJWyyz2P5hi+X6ul3sZ9WVPhLerhEkAAOu3GKiS6TAkC46x206nliuaMJ0At/k0buLX8YXr359",
-	"+lIHAB+/efdk7P4VvKlFPf682JlC64m5+mqM8muRXPbIKx2SChIWsjjlFMtdq20yeExMfzXyvTr3skum",
-	"WHL0w/5MhwKu+27nJCt9ovGI+Lpo3DidUDe+XgXu38vxeilw97paFXdUT6kVChaijlak/fv37w/KaJZN",
-	"G1AGv7wp9cTYcRNElgZiycbbEvIVPq/p6exEtZHGFltabuixNz6HtdtaGkSChiwka5ZacYFwzFZfQdUQ",
-	"nSopgLMou8RcrUDERuagR0Seu9UR1xb9Q/2WYoVQkazoRcPHl3StZqH+R70FeW5TpjiQ875+LzdwRs60",
-	"sYa9ABUXs2v1PxNfudTkHDiYMbGwpQMkAYY6CRm74ObkWLBotU9WUW3usDPL8LZt2HzS6ttL7F20grNN",
-	"TUvjX9psRUvelF4qg8AO7ECvAjFC7NoJxuNKyQO1eJ1jWRz354TGqcQUC8C+cU0eFCi5GyIV+DMH+ZHq",
-	"SqOVM0axp4oHzCg22JP6uZrcCH8Pls3Rw27n04FIQnXEzso0rs5GFNND5/yKWVKkAr10i1LAHTxGjC5t",
-	"WH4hVp2GxM0DeclXB2KF+3FgKhp0/MvOdnhTbIhTyW+YShanIxKzq3JEvSYi245ap7rFvAfc8GAwGB4R",
-	"mU1DsaQ8Psc5GN91LXpv7VCDm25nSWsCu0h9qNhJ2VJuulFv1ONKeJj2JklC1+5gxzfdDm4+jaJXM2gS",
-	"0fRBvERvA7Fi0NynOkNMPLL5hzDfc0LN/ogY5LSdwMmN25uhvOQ3JcQQhPcHylZSmzZhmjuDPriBLseA",
-	"X1WTw2WvMOoaNlm65QZoeuFYTRtxdFPsQdHEGxwq3CGDeIhRZBPo/EMDyxiy4SHtutljDm8rLCZP3BaW",
-	"DkiYxwsWXLZkye+1j5YSPReQ9CuWALyflQbSotFQ3LQqL6ZWIpSYSdE/bXPwIjUYMDUceOtTAFKEhVoC",
-	"NZyCQf+m23F8Th70dc+aaRQ561b2CaTpg7ZjqWAPr68eoVRYUOJGgbei29STIjTJLJM0sthdptZLL6V4",
-	"SN2AQNMBVFcCPf4evuv1/RORpZKHeFOREVmFVGs9ljPlBDt3cLKHffU7oP2Y37feZYixOwp73Saf1jH4",
-	"N1rLmLmHDGa3hv0GJuRJ7PwDSjU73Q4ikH905ltKDKmf1EM1Ke2LhWPSIH/wPqBzVmazGdfuWBdoGqfp",
-	"HIi07HWrHsaOQVCvPRJKWuQb5ymSK5avAIigjrHm3UMtIjZ8NK+sAPPezBjdDjDHydYn4DHWEL4yE2gi",
-	"uJJBGOpSXHK63pYNQYWOjbAVQ2Q98tQhN5YwmHCaKYicaVwNuLClY2TVk52O0BDkhR/CGiOywDAUL2Kf",
-	"SjtfHxU0DC8PC3LplKE3dPlvOkhK78HGh5VLqIhWHHtEJsCsQluXCl0ik++k0RPWTQfdk2CJn9uknl9j",
-	"pwzPOX8s4lAnWehM+7WhSV7i1dW4XxIqaUF5Dj2T+WOnzR4MyuqBEVulY63Fhz0aZTZjeXzhZuvdMUqG",
-	"ltQOSTboFE62WwvV4uknGqRQXg9HYJJPSHsdc37gs+rqshx5OBnZ0LID9OXi/pGAxmTKjN2nw2Nobequ",
-	"xg6L9QiBekneztKqs3TeOwwRiQEIhSMEqeF1/Uo8nR1bZDK2n76SEIBw1rgAmHXOWF3EtToota+JkuZJ",
-	"Rm1PmeMNsvMRaI7YEHxriVcQdUv66Tm+ZOsezb89jKS9A2CzXiKwjL/n4PokjIbYHzDXkEwqofp7JhdO",
-	"LVTeb8Zgwo1nBnqEhksOoEDbKCyVutT2S1b6r6ytt9J1ZcAuNEKILQ0zWXEjh8WYLxXPNw9/bLyhm5FV",
-	"2q/Lsb63dzxo1cpa0hXfQw78MHKyiXpFW+amXmpYDt5CXjyKK1qLOoLwqaqQ+HLetg1dO/bvfntvQFP1",
-	"fFkcFmHp/j5+ubbi6S69djlDPdvETb8lf169a+25caOATmqUZ6U15wC7S/Dj7+5hy4l20t+SakfbuLrq",
-	"NU7b3rUF6wBnAcYy/ExE5zzGWRRZqDxN7G+GrajJYSQS+UXj7WjNP9TXb+3R33qKJzWcBCMLCEdpE/8w",
-	"OWhrz347Ztv/yqykvZbiO3n5AZ+IeKIh2U1YtHqukcBR5DNtPjtqEBD6R0Xom9rN1fezxBa/ksO/DTtq",
-	"K5Tr1Rnk6O1Y0m/I6fWCLZIW2Hly0nXvJ02YBicFm8lB4MWE6hluPm7bKM+vrhpM3RwupmRS56iu1YrM",
-	"GXExZAWWhwrJLEywBKDgczL5XxOiZ8bikECLcam9OOuqH+oPB2Lumk0P/lfBE9aqBq9kDu3/0ukW6N5q",
-	"1ZJpq8gBj5cWm1u32EbdXew3Zu/e8U1SFJiyyEPP3wCy4pKtpeNuLIC3S3C/gSm41YEr4Vk4j8BHscap",
-	"uFHXbHpYexaPBg++5lk8udHHx39R8af9XtJv+WoeN1rtj50TQzGjVhNGUSOvYYFQn4FJKRr3uuDNQE5A",
-	"LZkWrqDAGuc593QO/rFi49yFgd9kZ791DP/tRdNzK51HhBazOtVSIdBhfPQ64qcOGmrX6Kx3xHpua5B5",
-	"IrIVBhEhimqA5Slf+pJ34O/1c2+L+ditYm/ivk4ZYf/KaFS5G3AUsEZz0zX53EE1JWEzTB2Th0sEmEsY",
-	"NN8XyXqsNN7O8YPBQN8KdzXDvk+jan8bkMY+SZWbfFzqSCIve5BrolJtCV0UHnsQv3iqPHhtuudKfvBs",
-	"rWc84/MM3aXoHdHHr6sPHIDHirJlEYhkdeducyUB4To1LGjDvTsnNNIGqgvHsaNbZS8cJ45Fmru76+7s",
-	"hkvpwFfR/IM5BsXw5JT8yn+CYHOp+cLnDnQ7c5oVdLzzhE6Vim+/1Y06W7LHt05/T8XcqP1gj6D9Cug9",
-	"imWsu2h6BRGjkMBom580qODjlRcs75Vtm+JgkX0nSfG9OgjnZsv8puvBKtthBt7WlAYCZeMUWKx+9ngF",
-	"YBtKjQwKrZTQXMo3Amhf1L8LY1pMz25nFmWf6g8AvlWz/6bhs1yxwAizX1i0fKM7M4qE/JrJVCz5n3CM",
-	"u7p8Ua3jO4TTkefKepCHahYHpnFsbxlqXA3FrVE9mfMrFuetZU0Tb2sE4nErWfrUvGDs/dJ9SfmSiSzt",
-	"jDqD/hKyyOaJboSuNJuQU+PnShhg+YPzbitXQB6RWdLVH7jHH2m8BjiLJZ0zn78S/o5wCOC5MMw8YYpu",
-	"LFQ8kc+YVGbodG3xiLbLFrHNYaE9VkFIHQ1rl4RC66YLeIUhn+swt6fJepLyGQ3SLpELOjw5HYGac3pM",
-	"FuwTCfkc8nPc1pzQsCVhc5qEUFtvAKLoHPoLUA17kNK52jyDMYS+ANtkeGRqDPF1pYaBXLBHoKyX6skd",
-	"z06OgpAOzoLhlNJ+0D86OZ5OT2YP6RELpuyEhYMhnR6HZ2wwmNKzB0fBcDYYDE4Hw/5w+vD4pChjHgy2",
-	"uN0G8HFrtqJfKM7/atDr9/oHg234CeL3jWde5HXooapRhKFOynZYjYuN0w1+njs1QKlDZKqVbn+07Tn8",
-	"HYZ8Yypr2x5En0T7SU1htxyMV3kiY97KebWKOPamwJNkcKB0SZB6DFlJUYA1hbsvCjmApgdvaTQsMFA6",
-	"xj4i4tuGIwY3Xaf5wlftDuFpkbpfze2oIWns/WJ9XulfwiXJJAuxTyOGoYoTf/zLzweD4dHxiGhdg4C4",
-	"V9uJ6It3EB0thY+cc/ex/nZIgERsdTku8kbDsOs2WaOkuKGXwdtEIFk7cSanA2GLJEf1/Bs225QL2HCE",
-	"X82ck9nFvdTJ7ToPE6F51PBZpQzGHs3m9D7EOffbnYAAUkgWbX/B9Q5uSOqvL27QRMD81HOSxQZnCcgR",
-	"i3yf9A9ORwvdLrpYBHHUqghi0Jhh+NqkS8MZCQUCuyTYXzGvzStQbevkwZPyhXGLCPTZzTewW+hE05gB",
-	"mJ/NlokcpTthawlTkRlZWq4d8AdcMfmjS7D8QZ1hRJoq9S6DXzclv/vCkU4rjS3z7WqHGNamyjXGa6zH",
-	"v9CwT8dxuqTg9AcJXWhVWpde1xA6Lp0V3b8UQvR6F/xHoZSLvTOnnem+BpZVdPNulDMb5XSSTz2npW1J",
-	"R6FCoV3FxvDrVWwcf5mKjb1XZDy4XfHDvqscTiFTc4PKWnKr6IbSjRkY+yg38I9/29KBo79R6cBJVdvr",
-	"dG+d/d7AwnYLmSgtxyRYVYMm0zVUwyhejp4Y6622rM0JjRj3NHi1nz/Jiwi+bHjklQZrU6O4Pf4Vc9Yg",
-	"UPuMf0Bo8LYBkJOGAMjPSGF9Wg1dR3kICq/gBN8fw59sL2u9XSCN7zZggsncewiL3i5k8pWiIjKbesK4",
-	"sDsTmU1L6NP9fjagw+lRcOwzNPdvOreL2eQ9Jtw0nW8oYlOLn//IcOsR8K3cr67UBeutU7zK8X6VuRNi",
-	"5oc+b9CTl2/hKikzjP8rY11EAgEnkGLsCQmoZD0C7XILKKbaOTeLsk+ExSGsVzbq5L3LM9nTv/YCaBrY",
-	"aAaYicdebPwBSQU5PVJyLaEBdnTQ/RZs/wYe3spI+NKYFQmj4as4Wm9OKz0BGQFIvs15pS7mbMjA5JbK",
-	"4GShyWXWhZERxwSBL7iIB2YRRcznuka17nICiEg6eMZduB7mNJvfTWxG3Y9YYGdVU3CGbvkQPc68bXV4",
-	"H4JkNpupKchPUo6JUxrOEVoEGw5vgL6+nxR7h/q6pzSbH5+CKAut1bVFCvxT80Y1//0p9os2tcOYypTn",
-	"OppdMGP2tuGDmqaFwuvtKhiAoeugc+nCN5Q2tLjryka47Mv6cOszkWC7eh7jmccegdG6EhE5GvSG/7js",
-	"SwizbuFwNTM4KmTibbeBv+Hz1e37TTeRQte+SaeS2JeqUrVQl8MGRRDOzsPbUNQyXZOEK2WerBIuEigD",
-	"Rt+7OspXnF3/iB5OfsXKaaaJCA9Y1mwt1bCQnbMc1WW13htvdYbMvTuyVCbPY9umjK11z9nkqoXf2Haa",
-	"3+A6VuwwFiEbB9D5eMdDeFRuM9TctL1Y2dxFe3oM2RuNBk3d37c0gX06UIl/whTU1deKDRw7S15g6Rre",
-	"/5xIxsihca0cfubhzaGjDjmWkcnCUGoRh4KXJZ2zXkrnnY839SdvZytocGZo2oYzv9YvVG82hiyLlOAh",
-	"ECOPotoqjQKvXdku8FsWHiI5X/PYM4/XCcM6KFcccLfRm+kGB+LVtg5iebW+7u7GIQxC0wIjJ9jBAhXb",
-	"hIFKKkkELWd5CvUoKeGyVxHJVb+t77q713vXW22TGPIkpk3YJwkLRBzwiI1trKdeecvBPCb2vUmOgmS/",
-	"4JSkeQuGGtS3zZpay8P+EKNP4PTejks0lvDoLzUQuJpICs+y0Pre4a6gR34rrm614mutQRuvZlx2slT6",
-	"MasLBW6VQpPsm483t2cjD+8OLKzmEPjkg8EO0ZGPGkHq9o/duyx1+thukKZnXwtXbHv75xQSYxD+vYV0",
-	"+N2+4pMP+rc8oxt5s87R6oK1Z8HkJZn8z89XNJG9l49ePL2ZqA0yiW0af+max6ZPqc4szy2C3o5+wavl",
-	"GOTuzop2Ns3iNDsYHvf6x+307KG34rXgaegWPCZFM88q6X5RU1AzS5cl1wP8Vu/OiHJaUO9WyN/WvTRy",
-	"Cv3JG4u3r8OB6kbzeSwSZZBLYWLKeTwfTW9gsFPqCxjeO6saDNita3o3Oa/sxp2b7bo12yvPbX++rG9q",
-	"st+8z6rmjPz9fFgt0KvaeavAkIy4TEeEh9A2ybGlJAm5hNx3xVQ0cB48bdpvldVAx6+QV9F+9GRmFxld",
-	"oz8CMyvyR5qzjSrJlpsSqNvp6Lcfz7u6iobe62zKZt+sf+pPuyroXml30yrB/v9yb+f2KBkl7+et65VM",
-	"F31Lx+NyuQWjy1J10taYCk0+0w2yakv/55biqZp8+m05Ohuv0hd3fNbM5naOUF9R0oYzsNkJueX2V09m",
-	"xdvYynlbw3F3dUDqAijIvgclnUoy+QCL+9CZmOAEvAQtK6FKSsJL9fRKGLRzeIwHpTNU1hHvLZmUYE6q",
-	"l29RFAV+V1xhg/d064MAiBQI5kOhj0bVURoL7Lq3ZjYBd8VjEkCW3SVjq81CcVsJ9PX9o8/jVZa2YQxt",
-	"nKa3sxJ2Nwju2udpibar4/MWbsutReId+ie33Jm/jb9y27O/yX/5TVnFVU9mzSXYxq/pEzpf2qvZShm8",
-	"c3fm9op0s3uz6s9s8CfuAu63gztxyZK5Lt38v86huPW+3jsY7x2M9w7GrRyMWx/he4fjvcPx3uHY7HA0",
-	"mFym63EtCuwtRMnf1h25EfTi3j157568d0/eNhnyhTIQ9pER6ccUb+Xj2OQF9GoLvzK2ghTHmmTJWFx3",
-	"dRdvW34vGXSuUpq7miCUKk7gGexWv6JSstAiE2mVCfrAKjWkR97B99IFi7vkuP+QTHDqE6x/ZhJVRB7P",
-	"Swg7cYhT1X5I1BgvGVsZH6bRJrsWBNYRrSBWrV6EGaD4UUpkSue6Nkuj37oVxQlUNfK0Rx5ppjjo93Nc",
-	"0HJ9I1bMdp6/fHzwYGRQGgCzoLNREWpAXdG14Eir3uZKto0iALasoTxHEZnFoTSg7wjuYk5BETlqB5j3",
-	"3dWHe2/x39tb3E5Drvcel2HsECuW3nuW7z3L35Jn2afofFmv8S21i2/Rj1zrGeY10lMJ+oW4JpGI50qK",
-	"5apOLlF3l8X5On1if4eqc8cArZHTF7lulcUrHhd9wLov4aBPpBI7odQAhTxV+hwgSRY0HHUyyBILYaDk",
-	"n6yElHwaMVuejnh2GplijbFh8MVRon2BLMx90AlxvGsG8XaU6w9Ks6jATtomMscX/dNd208Nq0BWsJEN",
-	"8YS3KU0zuQMakYQXUeyYpVOEBM+1TA/00NzrclRffCdZcvBoDqZCSlYiiiTsQJFQAASLZTgiObzq907O",
-	"eo2JVQ9uutuFG0oMaW95yEMNHhwxX09ODd0LYDCrRAByjLIl1B1as1Sp4GhNiKk68xqL0mAQAbLtZhjf",
-	"EksDk7mFsYeH5DG+VTX2XmbLKXYuzneemDYA6pywStnbLavkR3j9UijJQv8s4gErkQ3oR2jfTGD0CZEL",
-	"cS1tz1OeAoV1fkuoQYQf3UndfbM7q9EN/zT/ccPRvNrYt/zKbyVcGO3sWiSKUU4BjEPjvFq801jgpn4n",
-	"EU85ZtdMptiifHvwK8qjLGGNTXyHG1Hmtrmbm7Is8YDWdOuGH/M2NXCqtl4j6PmaozY3K+6CAptc0Wis",
-	"pVR1Pj+x9Jqpq3AtNDfEzhtcpl1CJZlR7AEmyWUsruNz0h8ZrlGgz2leXxzDTS2rnbDIGnpAyKMSQ4Hp",
-	"bE2W37jchip9aFXC4sbCMDitavhb1Vi27+ooFzRh4Rhwa5omKBHC2plmDmGlmBEPyOTRu4tfxhevfn36",
-	"cpKjAVyxhEY5EJ1psF9eJMFGq2+e/ue752+ejh//9u7txdM3+LUfFe+fINAbHhitiwG/B86mJoiSu0fe",
-	"JzxNWUwYoLAOTsiSx1laTmHeK8+Ddoyptze1YkXXIpFpSY58D+HGZMnCLgmZ4suQdbBKxDxhgF3WJVO2",
-	"4HGo1Du4CV0yozxi4Q9dInlky0Y121dCBJh+wpjThp+YC4mIf5jU7b6Hf8E9LakkMNqmMgpYt+eaaRml",
-	"2+HDp8iUAQohRenp6qsL9XeO6qS+jBoSlaHOoCYIHVhApTXHKP/wTCRl9AckktpNXEg7zLyW1cjHBiZq",
-	"vBHHBzScKFSy5opGPFQKfcLKwvA73D74pnSBf/KrY3bwbgX6acssH3MVHO2wq/Vjj3iwWpvh11aQWfHe",
-	"pOZnyyVN1rfS80Xs+MljLYm21vAd7V5fOmBR1U2qv2Zba/7tW8x/XY0YUmESPkt9mKzOt/A7GnGZz7Rg",
-	"XrBoeRCIOE0U0RKSsJVIUi14YKNCqr0A2q4IRJKA0VrtnGvJPfC62lpe9kG+MO81v+C52QUi0ypeuAjZ",
-	"MMH9Xt7hF9LG1TgzrQpvfdqs7lw5aBq0G1Rxrbti1z7g5D3yiOgsfDXn3Mlx1O87GQVKhcy7YysJGYaR",
-	"TkWCaF0k5tocmIkoEteA9pEwErFZSkSW9sr29t0r8d+konj8DSmKd7bIh/U63CPbkTiXGrUbvllrOtq3",
-	"1vQV9Z6zf1u1p+9Ve+oUnWyDovIOoejvPMFZZzLnrZTu05zv05zv05zv05zv05zv05zv05zv05zvURfu",
-	"05rv05rvURfuURfkfb71fb71fb71fb71PTrHfQ71fQ71PTrHvyM6R9Uf7UGSb+2Vxn7o2stFDbtJRZ69",
-	"0SOPYuujRlWAS4N2vmQ0Ljd9t53lSp5mM92x0je37yFffK/UxVHrmrcPsR/rFFgcqdbY3jxJ/WpxntBQ",
-	"ew+zPAGPIbjDavN0IWhnNBLdL9m0olX/zGMPStVbt8vNheBwlH1qZ2O91dcULjTowSsWmFuvbIo3LGJU",
-	"QvffXzOZiiX/UzeOzWLFsdWavtPG8DkJRSAPIdfC3P/eMtTptZgpe7FgZMHnCybTUqNipZRTwzdIyFKW",
-	"LHkMutu5ydCNQ+2SANmgoy9gEVFyvRBRWfgqRisyxXcH/SXgbs8TGmoNeMlCbvvpJgw8o53R0c0OKl/7",
-	"pJENUW738m9/sdxEVcUgfRIY/u7ErowATpjaTwYtWPiMyVT2yE/I7tFZX9k18GzTWHMoMEvAW1/aOvsE",
-	"Po/P0EjEDNt/4FWA+RbagLTTemFdRTfl0fDWkVdoXxvwccjnTNaUHtAk5TMapF0iF3R4cjqCY3p6TBbs",
-	"Ewn5nKfyHK8+j2VKowjWmLA5TUKoKDFxBDrvkeeptUhTOle3TnMtOPCKZvqCKGMSuu/i60qoIk2LFk9+",
-	"bvTkjmcnR0FIB2fBcEppP+gfnRxPpyezh/SIBVN2wsLBkE6PwzM2GEzp2YOjYDgbDAang2F/OH14fFIU",
-	"lw/21PtR0Til8+25un6h4kjt9/oH+8jrOgIFK8qYHM8SsaxOLHfS6IY4JvMd4qtcOg6BGSZautNXe6w7",
-	"6DhdjbY68ehWeWN0rzs48v6QPIq2j9tpO2hE3U7lUZoOfHBrnaeLnjKR6CbW34wK1Cq0d/e6ztbTqSg1",
-	"YLD6NYlddRzyBL86Iuqr/64qz5xfsVjzCCN5sfbavrUnzWU/0LJ/ExWlayzSvSkMbVxl95pBs2bQKkto",
-	"7ypAq9FvIevZ1xP12x/WqkxvlOTPjXuljfyOtRJfe1t1wW8uEBRteCrNPV/iHyER1HBeNirw5MlKyPQN",
-	"fjmRk26RQ5MJ8pRJVcDX3dPam/k30Z6PdaS6vnF6bl3pjXG4p8ncVhxFUQCpVFz6fBEkPS4OZcpmNF4l",
-	"IqTxYc7iC73VTzaw/Jhd16QBPoqxjzu6F6EMjerMJGz+zpNElLKAEzbnUkkfJzmx1czat9BXC/ByKTP/",
-	"CkeKaKoOXtHLODzbh4lSutRA2MZr/YKmCf+0QyGPFjVwgyHM6Fzi6RpOleaPWGZKpyzyKdlRtvRls77F",
-	"mpPpGr9ynmeo2wMKYYwpi7B2gLYoHsZFP4axm2pIj76pUvuByeQZX7J1TfU1Vm6c9DVl1IN5EYwhYZdI",
-	"oG4pfyblLGmZtO5qPmpBY9zypqojfSicavAUVGMWQlyAJ/lOQ8J0TGJB8JgU5tvfQ0ERRqeupT+ZUxkD",
-	"xZPd8oC9EddNVDuBHP6URk3k8gbrB8OmoFsFtsOpB8Txuvbe6fUXDlYjv9gPwIfNbymqS9K4fa9MeYU3",
-	"/92zX7+IayXE1u67W5Lr27rkw7usHrRk1gwaC1uM9eae8sIV2WD1ue+1tviMGPFfQXT72IuoH0a3AeSz",
-	"zCAjIW6LHvE7fmgzisCJvwg3v1D2SDoFtXZNjTfpAn7xHWQ3vBqyVSTWJb+JsudKbglaVHthL+Jsqaa8",
-	"YNGy0+1cGvVZTSvfJ/1rrepREAB28u9ke2vgwn/RaUlzAEwBxwPSmgUU5IeNkpZ4wvEmHtrtmFx239EE",
-	"BCwYDW/BUic5mXfK6ZPN7OdOLxhNOPXmGHkuWCCWUx7rGPnMbsPtL5w9OL/jdJru3HFT4Ts01jUb46yu",
-	"8aqZQdud1/fQvV4snVObZHFJgtUXafGwUUcb9PtGDzsnE/u9CQINVdy2EzXuoZ3IjMchoaV0zj8qqes7",
-	"aXMPb7oN12yDanLc7zed9qI32+9YVzRisxkLUn7FIIU/1YBaCWmXVVCS8Btc6MVxW6YGODdub3yjkZIn",
-	"xXqkbbL7zVcqyT2/lCc1XRdA54p+6JBdoU6lDP/O6Ojs7KYhO+esyZFXJHm9odxYu6dDP+qXeqFgVoYi",
-	"J48XdY15ukasPTRBAPXFlGgqVY9GkZua63q7MckW/PrbK52nNps83HbS2lWocXdq5126jU2TeOAzFIqX",
-	"JN+7yr2tY8nOduRrLJ3VboFLNvNuR0Fsy7wNlpXZMtdn4VohxumIrkInYVvjikCWJlnSS52mVmX6CxH5",
-	"2L2ZvDlI+LE10bEw0VZh/UVE4SaHxV0qEyvu09R/w5pBRbWifidZCnctClkem1AnWrLoikm3ChpgMy3q",
-	"kHOnCDRYxKAFPLsWGaAUJLqcsA39XvO4WfOAfZ1GbOnPZDedHGH/uqW4jDldRcpCQjruOpdEZnLF4rAG",
-	"qKB9fplO+vdzVrFisS0LmK51Hq29BGoReXW/MlWZmmIsYgalEYbQekMqKnSHZqk42F9WH+Ci5UncpTRO",
-	"UJqM87dwktUtZdGsa/AbHc8NOrmR/K2NQ5hK03Hx92EzS+hqpqBvjY/JPdG10a9hgt6KBvQgL1heW4bs",
-	"CVDW8DBCqW0XtAgslbY4Y1wWi6BpATpDm4f4kmLcyWpB46J1aH/czj58ohPB3ijqtkz1sLnDmNxhcsqq",
-	"vLaZwbnvNdV0FkIBRxtUjEseewb9lcf+YTVl9XgdX81Hx6km7BRy5Dt5McMYJpX/u6OrI4t7lA+zxSaV",
-	"GHrqdUIAKKBaM5mYoScjHZZzapKKJK5UNWxD41vGN2BfunWxy6egWf6ciGzV8jQ+doMN6CpTBgiqqm2c",
-	"EiWfB5dkQVcrFleE/9bWmdo1nMeuSf5PNcQHkqdqDfy0tiggI2JO7kH+oW6hztWt7kDWBNn2xeK1XqfB",
-	"QoCcHZHMRZoyj1n22mCVFhzFc5aS4/5xAbhXZ05cMraSWiFWJzISNJQ+9AePF/aW59HRiPUeec+lUgDe",
-	"MrmLXgvvEqlf9jBHKTM1tcbQLzxDrkGnMp8ioJYUr3QgktUmlTAW6RiTGTxBPPNtkNtTNqexrsmEHQOz",
-	"xjPsPvGEAPQpm3oA2JardD0Cw27FxCoqUac4o34/G9BhK6x0vRE4eoFMNUfCvZPtHat43LRhg4WOApUh",
-	"gN9wcdU9GIth6LND3y9ExGzBqRN3zYN0ZBoJRCqynGz7CuiigPqnFHHvDb1+oSuON/BAXKRPFdCwhnC6",
-	"NfRSXum2PfDyY3inWf9TWw76lRdNYzcGfwRfhX/4fUjR2imPM4cWF61dFHfC7CpuWTw1+U7kxPCe8L8L",
-	"PM0tkWZcQAqDZ9MKQ+W2iLh3AFHTXPf607pBLfRWuxbrXD82Fde0SM7fDd2m4D2/OlCGrhLgX3TP/CWD",
-	"Tz+tIspjFu6SOn9RyL9BvJtV1tqasi+1chUNDSy+XyFGYFFT2KPrebsFzFCArVjZdieoh080/SalE+bx",
-	"7VtPPZRVmynfNEuc3RJIFP/wY1ci7IEHetijVG8O4/kTa56nuoABWZ+e6NaSzp4xSCxtFksl9g/r7qLP",
-	"Q8/uY9MpzpNWdzzJGubCugkqqbY6F7pYQ6hBP3xdiZz5VIe0Pxe3Tlc1I9rUzWZY2XQ8XW+fyQG7YBxP",
-	"HxsC6LlhChqOjgBg1lfX/MtDCEzLw1LunjfjueGIlSheJAzLtm9gU2krZHbCzMFSrvFE/W7m28rPpAFi",
-	"YKBu/YEpRAFy2E8PA0XVYSxmNV5YfDVksb2obu1ky8QV94BscGQbnuXxKiY28xd58fdvnj0mpw/7gxIM",
-	"4SHO+LCADbThzOcYABsulkX3TdknsFAmuOkahVf/aDENrNInGWR2pKJrbwFPNG3bM75CLv0t5fjJnVz5",
-	"2musy9a2ucO2x1lo8mmhLu4ajoIJI7o1WrnugNixIi6pt0dFWWrqDnov9X/8UZKuHxtZgKFohQF03ftV",
-	"yw1iW/rUxrSARiXI2XQUqoIj1VqqGGfsV2o6dJHbgsXRrFBQqiBCREHPKo3n0/7e+EFxSqexDssPG0Xl",
-	"ptySpgBUBTpMwiWP52SVcJHwdL0Lyl+TxZ7DjdVLVwtXNTIaFWaTWagS90RILEtA3CnrfFzi0TGQPOb9",
-	"PH614vF2maG3NNPz8IDeDXt6fNfpGQ1YuptgdZQ0fSfWeT2Pmyy0rfPck7hq1R7L/Vpk+dbXk6k5exN+",
-	"GjJQ2leK1PBmh3JwLjTtSiZDIsJmplDadsNHLXn9u523jmiz1brlBIFOMUXnItS2gkTnkmRxmmSY2y8X",
-	"utGDhF89TsgNDT1grLvtyuWzhbFBljJ2Jl1HY3LbYtwRys1ZrXGJc+Jh7Yys2Wwg8cyGcdOVj+riJDwL",
-	"u5mn7Zbz4KbbsWiSlY3WKmDNRkO5pa53Nu0ZEG8KE6A10Q+3TAbUF8Ab0HWiW4gqrkuJi5PRmde6ynst",
-	"U7Y8tGTbYhZQeVIDmfgG/l6gRl7+9g6J8Mxz8go/bXLP1EPFoY6u4eKspjBlSibT1Sri6jYjmoKTZ6B7",
-	"pbVMl0SF+YopOe8LH+EvDQeDJYlIWvFFO5zdgPxYdnMHpKVPVzGmBt75mGaS7RpetneWaH82hJnhPncL",
-	"fzLJU+VyWQtYgJj4mWQ9AjOSTuWxTTg2deEf4nkislUuTXlIJsAPJj2iriLgRjAMrubp9HEIH7BMfUSY",
-	"DOiKYaLWh7gq2g1tqifM9BEyTj+4dF2CHSWlU3kquy6m9/DY7TRUPAtPoFRCaWSHH7J+/yhQ34T/0nlN",
-	"mMa0HhH9s/5NzEp/0Nau3BNozJYJ4SmLsf4hvIukboAe3Tmru1m3Otsuv/oZlKk4RSygRDOpbia5UyS2",
-	"0z3mSueUwvRt3YVtY7r0zQbsTueN23bxunAEfgmt0VES8NhpHwrHiGlkL2av0nVET3Bca+G6BpSYkYl+",
-	"YdLe0G0Z8apT3cCMsSxyxiM1swkwpQmgZwCANp2a5mTsXxmNoBdhFJliPyYLrZyL+a0hD4GtKIIWV3ky",
-	"GwRDOn14OuuzfSyxPqBS1U+LwZsvoakibH/qRz0p9+TTJ/OOm+81Ks6KLltq83eiCh83GaONbLJNiUR7",
-	"9RxruOGCSP/E1FxQd9D6wkiLbBAd8GLRS/iwv49Cbegk1KyywtmyequGV5lIHgdsAnKVxmQhssSoEl3c",
-	"dJ28gLl5ult33MwygXUs6ZpMsXiRxwEPIVJU4BQ0isBjsRBEMvXkiibWxplFrNRW24u8fHvCHTmEa+yZ",
-	"OTFPTe7wZkJHQ+6PuTl8AhUiwyjIs0bGixeE0STiTKlR6jvKaIFkd2GbMi3BjIFTIhmL73CRg/qOhniM",
-	"wBdrDfCZhsbRnlgsypZtmxtWPOq2R56TktiuBOcZZ1Gos6BaO4gwKjlTtw5vlb6RYESAZUKdrKySJ2jm",
-	"1S8qPg0Yg0syr3QkNIrjDhGK9vp9XfZj7Xxjdl3DxO98vsOmwOB/vH310vi7CY9Np71qCsihr1BsexPc",
-	"TKD20L3Oa3BanLpXMThP1ZsmVQDulAf5iaXU30ECi8auExHPK2U8pjzG5kQ7uWUfOvOEzmL6obMxL8aj",
-	"qCrey5J0HIh4FvEgnYwKAYbvpDIKyWSWiD9ZrCuEdeuRUbGJZ49MRJaOxWwsA7Fi1Q/lrPQ7edeK+XFt",
-	"5UTNUiZ6+Il/GZe63sLpmZkvh4gslQgAyrTw/U6ShM8XqaKKn8KXngqO3OdldAM6pzw+R+e8uR2yEMvB",
-	"NuIATaFD17xYrAR3X9taLE9pREzImC4R6ggj2byUrb5NgUcLdrXd9c8zAnJOoO8TmYpwbVyAxrpSf6sD",
-	"3e4cenqeHPYPebgT2+ia++vlH0qx+o0veXus2Ui9VVDQ8vBVJj1yakk/1emiyVwRikaRuDYh9wJJhs1l",
-	"8kdbQbjBhMuSRIf4NqRoYHS7pvQ4CxZYOqYzBqDiOGRxytXKrcsOhi+0VId6tG0KkHdIq1jQhDXMtxiQ",
-	"1a3qlfZHA8DsKUKU49RBic+kvwgSPe4wbGFFJ/sCnsrkpg3gsTl3uyI/wRnSQ0Haav2d2QOwk4Mvli2X",
-	"NOF/6m5a03VD7UEUjbFz9rjGMrB9nYot/a1FgBmWXcJn4LjJkWUUy7e/ptdCSYulSFgX28jAoFp+KstV",
-	"kTzil0zn19MwTCziqk4I4Y6RB+r7NZd36MlQB7/OGkdXBtjiP6JL69zKTzlRa0EGnS7Q2Nkqu6MQ07hp",
-	"biu4ZdGbId+KtijA0AGSt3CM1psy3b4tiL67R+8yPmcw8SoZYDMasLT2wOCvRm2EQUGliqKSiY0pObnj",
-	"VHZzzNq5ZvNb7SWuD/JKNqHOIFuukanIsvXeoK/aEdLqjxnm5ijanJtZmzZ2S5pCdgJ611YJjwO+opEu",
-	"EwI1EeGlaQgnBIfrkoninRNLKVN8k4uaVGeItoYkcDSV22ceQnhHsogFKQu3YRYFv51zsKyDT54bSCi9",
-	"8lIm9GAPYvDMCPZwnIpLFsuNWChVvm96iMAHLPo/dC40kChGHdAeQFdjKTkOjvawqNN6WEc/RBlQuOR4",
-	"3gfCY1Zw89T4eKLs0+M8oLMbmpvr5/EY275tNZJqHMZy0iYxsnd5JrdPNN/Qsv1p/uOGOVxtSinxa+t2",
-	"mernyT4TQLftyfgee1+ax7FHQO4KtS87l0KpTT1ywZYr8Etp5HjsmwqtSzWwtp1CbxZln4Kwx8Wh/d6j",
-	"tJUf+fauBr/mG8Ylx+emW/A0TpN1+zYl+UWwxqPhpqb+tiheoVJdcbD6jMix9+aYVrF3dWncjIXNJuht",
-	"j/KXuqJbwJju4VI6fda3Uv1+w+erSh/+4JnaJmBSd+O6hYNUpLOd64brIG+D8Vl0pejrAI5TMcMLYHqt",
-	"vmXYH+h1Iq546E0T3pzx3iPvTfsxsHzUxetWu8+YTg1wDZ0JSBIkjKba3+GCTbRQ6Up8pNIztrxpDYnY",
-	"UfbpCQOwqDjYgSNZ1zRq85lMyZRhAlRec9SmFLQGOSxNKJvxy01XwwDNbHcxiiC51fuhFKlyl5TeZmgm",
-	"mEQdsZ9eeRnQo1hnOVOJQ0oWhzAeeYbgAgUocyyoSZjbEbZ8kK9EdMXCVzVJqBf2jOZl7jgDk7xb/eZm",
-	"fCJfnq+TyNoGEGmwlXOyMbG4piPD0RZKFiImeYfGpN2G8Z1s3XYIUH7YIX93hRKlvoGU5xOYRkpDmtIt",
-	"Ut/yZMLihF/oT9RkJpeyafI9IFMWiXhuII98hduFbCSd6NTpz6bT/vRBcDTtz05nJ8NOUwrd6RdIqN76",
-	"wBw3pjWrZXYJZC5DUVZCwato8gFicEReslWhRD5Oz9H7gO8pVuDPpNqYEQ2ZiHzJZEqXK18maBQZo58i",
-	"GiB0/USBKILLSmEZZlpwqfaZMxMwUBaGiOcQEzIsNKWX2MWLJgm/2uw4/e/dGvQ3Va2XuG/Xkw9eJyBe",
-	"utynlTB2sfukr8zQW0qY21otVMpHzktVuen8arbRzq1XYwW0yEh1nAnN1evAIaz1U2BUocZEHK8sKOJ2",
-	"o5fAFKsTMGiKIMUR2FAWSeABTtyqGYIr9wr0bA2wekcWhH+TsQ4EgDa2H/GNfqE65HMIEc647fIYp47V",
-	"BlzdeBkIn+W28bXIolApp6kQGDo1Ocm9zsYupJpg3cJtqZ6i/DRvvN27mDw5BFChGO7bMHowKMYkK+D2",
-	"sU+BEjFY0WoLQQzdDGTtBEFBJ61MoJxR3tL+ea31xce5nrCrGdSK8355zgc57MZcZ/HVuLZxPJZXom+O",
-	"AJZkiPeN1XpKiM7fqIDn10ODOVrVJrj+xxagv2sQ+o3DXQ366vFz2/XS1KD/DD0tV0LyVOzQKXRLPP/f",
-	"85opIAbMU2kmejbnGlUIs+90Pjg00pyRiUY91RVvsi0u/TFIMm29c1/8doI/y7GIJ7kJaduVQD0CnoFy",
-	"/+hWd9FxITQE387sdNV8PHtsP17rTlB6IMpXkZjwiz2ACyqrCPl/WN/BThVND8qdiGtlfclJ8PdqJlwb",
-	"q7pFQ+CWDYBbhiJP7hiEflOTYHOXdAvRsL77aJW6OzYMvm309iRvY8HGDV4O9Z5uqI3OSpTu9o0w70Or",
-	"1BDb8slFQYzJJFVKVpoPNMkJoWnlKDTlFqF3AVoBZQq6wcX2Uve1egE74nqkLv5ApmuSN+u1IrAYOP/7",
-	"KMG6EAYYyBbhGVi5frz9XRuCGyNIWDpO2MxXn61+K9fLWF0ySBgQg+Z2CEpVN3e0wtY6mwtIECyplXJW",
-	"C7CEYFhwo+aI6QNVzxWztHxl/IpZXPZCFjYAkk/U2pyLydNCbglqJFVWMGm/e0df3uv+sABUuL3IvDAV",
-	"7KbHDZXgB4shlNwFmoU+j66SbA4y2WjY7WRc95UViVrncHZ2ckI7N02+w8FgU7vvV97u3jrVUEShw2Lk",
-	"qNjtW7elKGTpnxOlQSKoFrnmOmvcLF7tvunttbWe52kMXlsKfpIv959eh+kEf52ofYCs8JR9Srt4QrkS",
-	"LLqUJdY10BLQxLRgegW58CKHEwNPqwZiBkQBgyitFg2EixkLPQpi5/OHwv5+6IzUODf7KKgdeL0JRp/0",
-	"NTvylLzYrgw+y62gUZesAb2AXObZe1Pi7h7GU+DJxXO72ctRsah3CvDm1sC36e3IJ9jqDlXdDbf0X5i1",
-	"t+OGObCPvjRGeK5Y0M1rZPD+TLTuMmn0Ymztu9ikuYdsxmOeVpAaCoDO5evZlKrgj581osK7lN3l+Fp0",
-	"bIOMDCL52zvJbrKCTtE1nLPgvFNbs17pwgx1IJbiikYjgKJr57iz5/W2515E7CfdzaZ1GyAHoPsbDJfg",
-	"QquG4y7l9l/ezXi2RQDDFzh3kdG/TgRjX3Q/bZFGQIlzkK3VBsFNorfBeaBIsWs23VMFpZ3tWF2N5r1z",
-	"ZmUgTZ0ZIvSuJKk4JxP1sQnWMbJYr61HHsW6kj6xTmYb4IWEFkkmuVHSxYIpqAqYUa4MAgRrVfOZJzRO",
-	"1ajge8FOIk7uvjff7oqz6311xvvb2PQPde+Crbc2h/0qkNLOQWfE10Qi90TjITbWAfFUgzecuZl2UJFl",
-	"jkIrqfQ2s8Jla3B67MRnprdZL3ZuyS1SHovdJb7pUKB3xu2UBUfI31JfeLtBS67p8Fr03LgNXY0Lp0hC",
-	"EfAxgsrVgTVAEauG/tVtCOH54g2SCzo8OR0dz06OgpAOzoLhlNJ+0D86OZ5OT2YP6RELpuyEhYMhnR6H",
-	"Z2wwmNKzB0fBcDYYDE4Hw/5w+vD4ZE/13PXNlTGUVQ7CQZQu76Kgj2VTSG7LNswBH2eJr+oFfWDm2+T7",
-	"RZqu5Ojw8IcuTCxhcy5T9YMIOP5ZJKUJke/nPP2HeVH9rv4t5UI9X5yteUimbEbjVSJCGvfmPF1k0x7f",
-	"Kl+u4hswS8uJXXuSM5vV2a4pAb6ncSt2VoFX3HY7LI3w+rnGbTLGZKYVqtwVS02JK6EB+CSLdE2mNOjR",
-	"LF2IRAesoKyA1wKIoXtaDY2TqkGG2LJKEuf7q3qpKqHfScVhf8YFJuQtruNRvoyWyauaOlUlOGV0Y8nR",
-	"9uplid7nhEWS4Y5s7xM/aspOLXYZteej7viWvYgtj3FsMj69flIqXTfpvpKYMQjRuZN85XlCZzSmBzRc",
-	"8ngj/9PMui5q5yTEGvAwVLpbZWQc57EIfzrG7zbOlaNgebTWS6amEIglQ1e77gphw4CQA/d/Hr34rUuW",
-	"LAEUlFSrb6LcBlpR5zWV8lok++prrb2al2xd27lRH6M1XUZ7uyzOsM6Gem9LwtifbS/IM5FMuW1HaG1b",
-	"GstrtMuIFEvWgJVPI8/xwj4WPntqf31Oux3AMqkO/oKqV2KqVIlrHofiWgdAZkAgsmIJ1G2bJUMZrqnm",
-	"XXZJFmP7dMRpm0A7STBLxYrFWqPV3+0Sar5Ko2u6lvbjCO6DqMEpvQRTF9ueSzKlpf6UTVLmPYxUbPE2",
-	"7O+nOhuW5ivNhsUpwuSXVS9zVjwvX30Zg5YYwrY4HivTJYnFdVtcYazJqq9t5RqrCZ+7Q1g/wFbwRgeN",
-	"7QD4JZsnNBgeDPsX/f4I/q/9TI5xIn/6miUX0IndYnnEObC3MLVnS7P11IFfTJhcibgV8szDGsfik5dv",
-	"DwaD4ZHSqLBn2jkWGHtblXbWjCYHLA43Vz/7Kz3eL9bFNtE0ARTzP8uAj49/+flAbcaImCH1ndvUIqIe",
-	"hPSNwR51wW5ziMPWQJ/FLAx1f4QHtOvXbMqSGFLZwfNKzKMYRkZvbJdMnOxQjbrGw1JSgfPIj7XtRnZw",
-	"EvmhMB9tOHe6h/6Kmab4NEj5FYOfQuwx66gg5rd2HfAf3HQ70I+6/k5ju2pUh7BmoHqlHwCPOb7on+56",
-	"pZXKk63CrTidc67CO4Vq9bnUbMsED7yo5kmF3gkO+y6ssF6legxvtAccRYmZCs14t9SdHjm4N/eq0zeo",
-	"Oj34t9Cczmp1B3Ozp2zOY3muxLGIA+Z2w70jFWK/4rpcG7nksfn3YGdhbjZV10oitBNJ2CyTLDRt7n14",
-	"yU3i3ZnpoD883nqqp41yGCebI+DRSAodnwcl+J+Cx5j1BR69GmyQHnn6iQZptLa32oyohTaNos1S21nh",
-	"cf/h6eYVthfqNVLTnGYWh/LcOcJdt7LOiFHyk0gXoAAYHKTliiYG0alSbwp+T+1LCsQSuBf1KVj7EskN",
-	"8q9efEFOclu3gE3zoa4cg5XpRp0mgKOj3vvwCtTU0NbUQdTIMGjlU5VjXYg0aUl1rrMDW+XY1zHimllX",
-	"IoKn9XJDzfm6LDsci0izuq+/hgdbSw2cXI40jodoL2Zoi1Jrv0xBTRox7y3jq5Si/f/s/Y1y28a2Jgzf",
-	"Spcqp5LsTdEk9U/VrhnFdhJPEttjKcnsiX2EJtAkcQSiedCgaCbxV9/VvBf2XslbvVZ3owE0QIAibTnh",
-	"qVPZMgmAjf5Z/+t56l2/dgKqt2sPsbUK2YRG+NN4fGt0R+Pd0G+qJNxbdxveVuOxHperw0Gey02xIQ4S",
-	"3lwMv+hAr1ZbqkKkigehljjsRVDEhxK74A3DYJOOdVeVheIV243l5FE7XL+wURBnnfVibUK5QbGnteCJ",
-	"qWrMUpQty58oOkSw9TC3qhW7NF+gZ9dhEW3fiinlO8wEGU9+HQ3IdwmNUxZcAY52+4xgEX9b0WdHqjJI",
-	"Y/XbDo8wpUPlM8Hez8OECWeU5CqHYOiezP4OvKbsHBRetoCUxejssKou0EYMoqsKVk4kM2hqfryRl69j",
-	"w1as6c2KZeHtrn0+r2Kdy4P04nhdNZu1ZVvy/V0b8fswCFiMhDSiPQZLlp1QtA4Zhq+qA78LYwdel4+t",
-	"RdWRdvOcVgiuldQYNF55wyLA8JIpfDH5/DBmQYeMGKKWpzZfq6Gz4hyQZpsTSVTVvqgEKc6Ce1lEypPQ",
-	"f6rnqcWyvFR0n3bOaLRCl54oAH+wke5p1Iwx+htpEcdhPMnKM7PbK0Olm8mDPqBth84G9KcWpjK+joeX",
-	"eg1QlC15M0/4JGFCqFL6tT9iXZ//pbV8E4iH3+hH8NIWzz+pxkR+EPNoCZkN4swaAtmeu07GoaVe1LWX",
-	"sdI3XW1CgwDd5TniIcMeAvaDkAfUldM3irVg//BITrWUtprmp6BehI1ebitTMqXikngzuvI09EJ2WRgT",
-	"6IuXQ014JB1daaHkKg+k0ZP9Ck1JxChWQTbSPHmT4cN2Es/U7Q5dCSP9hEGCj/gEQXKL0VNACR/6Ifnq",
-	"ZNQf9/wLygbB0dn58enX6056LSrvFfHlio5Dn6aq1gcKr0x1URytymlxaNCQs19Z+fXbxtAYmVnnGq38",
-	"ZYRMH5bGVx7eromiTjHRr7rF3bjpVghQmtaChOmQePAKHvlqRmM6YcHXHeJZC+F1pNN7qC5ClPJXcxa/",
-	"eEae8jhmvrS+xUJan55gcEDxMnliBY8xaKGg5Q12RTwOJwukexoST4rE0IfuGPlz1j8P53Jj8oWwPgcs",
-	"7eK/swsdm3UtenKNQawcGigaxVb9xN6nRKR8LsiSJ3dWgwsUfwWcCWVvyMfvwJiuakVSSzoEwVngwj4o",
-	"Htottdg4Le7XmdA2CDy4AYfEk0fDg/0ABegsDuD5okM82AkWDDi0dkc07hAPV98GRfageM7DLSa65EVM",
-	"ZjxAYJ1D7LcGD1H9oOEu1cafIaTIDwOiWtCbc+nGIKczjp05MyLSUMoChGbUrTrqLeT2H/ECUuNvB3Iw",
-	"6EJKfQpvtVl04UJOPg8csYVX48KMmxmBUXl+sihGs+RHtUK8V43Tb286eUnhyeG2mpJ4G4bvGzkoaQY4",
-	"vC2wDrRIMqKz3rtCDZoTtWpIRajwGSwTrIzTTJrRCXupZrKlncTiNFmVgIC+FMRDXB8vg49VGHSwvxyG",
-	"k3spoR9GPklj0hrcrxyKjTYPsrhDiVp5MvWTbshzjQRPnMjFJ9JKbZzxdDEVVM7y6wwFs01rTOhPScyW",
-	"8qXQmIM2FqGZOmB+ZvxeEZ8voZUmnbIVCA454SnGwws9SDM3krGe8txkwpNd7TO7mddBDhmq2QHL9rE7",
-	"nGH2aoO9mTvn2umsoDkesXTJpGpeciJ8mnUX61YY1fXxHSeBsjQQOcPrz6SuIN7ZoDf1LonXE94QyOrk",
-	"UxRCB6y5QcGaL8SUBV3yDDv0idefFuRm/6SAhn002A6d+CyMb50b5qcwDmeLGZG7EMwtQN3Tu7T88h2t",
-	"+Ih3fnbaK77A4Hi6/Rc4rVQWpkgCUi2XZBGH/70wjVRrsc2scZ62K5QQCzHH4jdX+UHECLwCRj3ghBsr",
-	"blbU4VvC7ZJGXJpQzLK2OHM3cI8LjQlKPgpCS48+F67Ak1cHZ17K0q3BN3+t8XcKukkeOPi1jgNMrJNV",
-	"K4BXPeVRIA0s7w9Ygg/S1v8jpRP8A9/og8rH/SHY7J4lH7wCphHc2YWevgO493/qG1Uu2X5PqzqpDKDx",
-	"QPYclPd6idfoqBcI2/4pFBUB0HKFlgIwmqazZq/AmiqwinRpGS7rr6HgGmeHP7kmazzSv4PKal61tNdN",
-	"j0I3NRYrD1RCN2apm6uf56Gh3EjppKPC6fg+sLKY/odoLlvKDxU8NCWJu2SDvfejhSuegQyccJc3lGJw",
-	"EdGEsPfzBOOO5Ks3zwdfZ+JZ/hCgLCvyUr9QLnWY+MWq260XekK+O972CzlepvuPQxrNw5h9sfN3kscT",
-	"Bu3ESzDct9Cfq2AuWaCb8Hks0oSG2EUr2IzGaegThQdYKEF+u+j1jti/zrq9bm/nbwWcLk4MCDXzuZ0d",
-	"CjLmSE1fAfRgi6fB+bZH23fWW4H9iNn99lUmFvGQKa6iirZYYe4IZSCWDy1+7p68scXxFYTjcRv4dXmr",
-	"eqFa7Jp1VSWGWLU1VLbCgis/HMLFi9gCch0auPkR8+mMEZxqLf/kz3SIjU3ZIUVoSgP/r6oQzM0KP6MS",
-	"lPrShXuRg6HWVyi8HDUcagAHkLI/4vGEJRnQ91eAbeXhGnr6WEOW7et2bfeDimpwnN6O3kLvqvb1Ftj1",
-	"sRZCbnMbV8hVr7KWGeEVpLgU2mW2DEMF8SjkS2qx1iGCpdK4yHE+URLRFWL9W2i3GQpWjOzpkHgoCMbT",
-	"7gVIxIdKEegO5vE4TGYsuB2tnBQLUXjPkpU3JOZK+SpSGOjvCI14zLKMCjZFWduMzCA1EnOiIMVEl2Cl",
-	"Gb7jMsx3LOoH5zsUzaeNexQ3aDEPknDcAvFMsf1X1XIhP/CcJ7Dj4NmGSZsEdDUk3jP54TOWAu24tCLh",
-	"g6c8SZgvH4XUaR4Igtx3LPCwABIE0ZQK4usvSFhEU0sYnu9C9RhUBVQyQBjq/xz4vSBBKCxWDTcO3TrX",
-	"4kgV/sjJ2+Zsq2fWIctVzMXZjpTIAFj5XYBZNnaKvKKC6TGbiHW6qhLHqpG0Avt9y5KqBveq3eG8yOMR",
-	"OjKd2YuoRUdYJqtGWME+6fhUCTa/xJa4jp8wjF0IRTlMBS0zO4qAEs6x/AYHkwEOWjfFPN1dV/JpdT+5",
-	"GewwBz0E46NadJvSFilxkNonIEy13EG+WTq/Y76Awi2kt+mohkzVbmurHFyX9FIrE/njahoMStclscrQ",
-	"hlk23thIumYpZu+x5AYPeArtHMGCXZIRm4Zx0Phecx8u2hABOOQ0GB5GNQuKVpSmuTm41NXr+s4gp/1g",
-	"E0xxpeE3NWMyRwOsQLmqq+6aN9qBvOkUAdn1+dEbwGlqCbFgAaTNXUVPWMdj3AGsibH4K8WUL1Whh1zy",
-	"uoaMqnI9KNPAMgKDylkF6tWCXPz4EyChyM3/Ko5Wa8OOF8Vo1R9OpEYUYwsB4oQnaGgpeOX8YMMCXQKx",
-	"eHufwN8GwpulZD0A2EmTMim51d3lULtqJzhdq7Nhw25QAdUK+MzxI3IXH7Zk8d8RMErFLqxAC9pNfY2Z",
-	"oXy9NOy7irDBPY3CQEkY0cG+dWDzFWQcSid1noRx84JaGKna6GvqPlO39MMSZfmAIYh0ud+pIN6VDeg4",
-	"JN8wmrDEMx4O2vrJiiSLwh4ZJ+K22+1uh4vjE6GfNBZx/Z7T/1cR6kIJVYjcH9kbZHtlY2wU0GxJ+7iY",
-	"s9o1AwacMz6PGBHhJCZh7FJ4IYtTp76TG2q+GEWhT/AqPC3KUg19dqntrJirnVckY2f1YvuoUny9iMul",
-	"8NIUggK3ghHv82S+TkhCkb3rJHNdyl8ogORzFsMyzxM+DmH12YyG0eY9lk7k3Bcp+Ks+h0CFaaELoSTf",
-	"e9Jdsig6BFPtCY7oMFed7AHz+tINjxvxSRh31eddn6+BNXXnZhAUN9slZipde/gHOdBfsphUq/ate03m",
-	"mUA8G5uiqFDZX7BJldkeg7mPaWbHjm5nRXW01IatLqSj6MIbacNdXs8ZWgFP/audRgHw5gQRqpdF2ShY",
-	"UZtruOrzU0aPTweD46A/Gh2PR6fnvfHR8fjMv6DBxSk9Hw+OmX9+PmJnR4yesxN66p+eDE577MIfndOz",
-	"LcGBAVnorRzl2pJ1BMeFG4ig2AJgopLKgnTVZ1Rogs1guXRt/m3t0oCzmK3KCDgROiQc67UxZOKldRn4",
-	"48FxMKIn41GPHvXY4JSdH40G1D8ZXbDBBeuP+qd9duL3x/TseHDCzo56x0dHp4OLo/PRxfngeEsw4nWA",
-	"CWGqfVIMocRBKOcvR4mR+0ZV66hYBVXFJvnXl4+bwCmDjhO0+UXKrdjzwXbqECvj4DfZhlKCpWmo2lIe",
-	"8i2DhC6dLqfwaWziCTgrNCN/I0EYlAIm20IeK/GlZ5OaP4NOWW1AJl6tATR3MVhdEQukwknbR+eh0QQH",
-	"99K5wG7YDCH7oHMwYykNaEqzYu+sh3odjW2RN6rh/H3oKN6ZuuKNNbUaRYAOkRX9nB6X6AsneBNbyH3G",
-	"6MwKnh640qQ/0hVztMFdTwE6Sdjkw9QCt9OJ7VRBamnQkEeDMXxSiy17Y0O26PDVDItiLi3qzPuQLf+1",
-	"DTyMCtdg0w7GQe8xR3D6SFeO1P+384SnmL6pgTIXBQgddZO0mBI2oUmA2ITgQIdWM+klUYkZSNcuAbBm",
-	"xRJ9v1BoS9Si4zBR/VDgxa1yNYCfuiY8pWwrHEnoaHl8nfBgAVMi7cvnC3lgXDhA9cWdwfrCvBqwvXnC",
-	"g0MUE+sCPsjcXEM/IMrYJY1jEeYhb9h4XTBCE9nWitN6drAVS16pp5RFreFaH63sLF9QkLI60eXOjis1",
-	"X08R29uEoBpGr0r3ahmq7bFntKhZJZ9CgZvKqcxY/6zzI8qZUa1Fbv0c1+c6Os/8rjC0RfDkHNQmlmBj",
-	"nqPx5oEZqebXLERH50nIE9WOXyD8wAJWbGPEGcBOx2k40SV9y7BQkzXo9eDMhrPFTC4p/B8UN+EnayES",
-	"kvWsk380xGZRT7oSIpwAAFeZQ8mRJg4Ti71SysTVnBX2eszSJU/uDsHkhiH99geInjxH54d3Hx7eN3Dx",
-	"GOK+AMye8IiNLP4uRzDXpuXaUPRZlFdrhN95C7DQIXkYpBtRZawhdDk2gAjtoNX5L1AmJcC3bVSNPvJo",
-	"LjKMJCEdRW3E+S/mFpcsV9/JY4nlcWObZ0sQ74s/7mkiui+vfnr+wdNy1Rjszl3Z3oh2hanzsWgjVN0q",
-	"ImdBFA6WrdBt7uoNg9oFZdA2JKhKOVSTi6r9RBuOglgFRpUMWlelNKw2oZx1yTLjsqqgzs24o80TkSd+",
-	"J/n7mpfetD9uTUr+1g5S3bqbYr2TulItea1q7coiTaKQL2gCUjuOFu/bRSqubX9Zk2xrhSWNsDdY8Sol",
-	"6w+qcFU18iwA7+fbaPH+S+wmF5fSzRGYodbnujsLsLQI6e3JjbZRRFrAxIOSFC0PSMBSlszCGMg6LtUj",
-	"pMhHZQDbN2HQ1hFgdTpwgRaMASkZ+UIKyn5vBgdyktBARR5mLAipdokSliYwS0cf1oVWZnT+G26EdzRe",
-	"bdhaW5/4zh3tjSqfs066wm/A51IwqNnTgtgUDRuIgI4W5Y3tAyPL4FfywL9WT/KmQYRTVSVXFYmWeytj",
-	"eVThZdg0p8dkyt6TIJyE0gWHokur9rvsskMslLxITYWR6mvT0VK5/aSNrbbrUO6/JExVyhywTiP5vcat",
-	"DndGoWnZL2f9HTNqVglRdUOBZ7ff7XV7h/0txecVNZkbD9ri1cM+SsMbHxeqIccYbrdHL5cYExZEqfTG",
-	"G77IF7j9HV+2Z9ZbEpt0IhfNCQRtRWsi5cqgcNkTHXTN5SQqKs3HZV+0QEH+GIZE4+GcNCjuznEb5yq9",
-	"sX2EGu+aiJSuzJo1jyu2A8n/TOyPSXjPTOeMUoPIDW3u2pIZsb75s9as+LvbC23IDvaGQb1h0IrHYOsW",
-	"QKtf/zxVffPN2kanb8IGtmkudGjRh5E3BoHPUujhJOYJCzoEyH0g4GCcOJ/GZMSw0l4zZ31cnpb6FKp5",
-	"oUv9Gg/JjxZHtTZf2jQRumaYmwQGG471r5gXbb55PmqetLE4/AvnTduwAG03j4r+0c6TqY2RP0rJ1YoX",
-	"rDOrS+pj01RrJ6tmM2DY48wVxEjdPcu7G4X8LNMK2pGkdc+kNC5DnyoM/YOjlhP4meR7zcZrY9j+nZLA",
-	"ZoI+dia48VbbYcq3oZp+bCngpnv5M04Jt4oh1eV+H5VxV84Cb6BYdd7XpXJ2kRFugdLnSgUbYVrpcZli",
-	"q5Y+lzVqainZZso0hIBdwheTKXAcZ4G7fTp2V+nYfbL080mW7pOZ+2TmPpn5V0hm1ivdTTKXD9W8+0Tm",
-	"7hOZ+8Tg7hKD+8TdPnG3T9x9rMSdW39Bj8tHy9LNWDJR87DP0+3zdPs83V8sT9f4V/8aebtamVn8tV1Z",
-	"3PVzvgOLeu0PPsBmdpvJ8qOcqazcmTBRXK1hjLiAc+arhJ42dgAhGPXTx7GAP0vDdjvGbKPN8RA7b+3D",
-	"/4JmXMsw5V+rNmDtUdvXCuxrBTasFagY3aesHVgno/e1BPtagn0twSepJXBZrduvEygbr+0rB2riPPsi",
-	"Pa14OweLsDtTCGND+fQWdhbMJb6ymV9tZj0gBSQVmaF9VDOSEZbETEArlJqLRSyYilnobfUIczuPIJ+z",
-	"k2Y0+ZNbCxF9blkmI75QpeMcARVHbofqCTXFHh/XD1/nJf1dnfS/ccbp42eZ/i4hCa0Ffwar76OlkzTF",
-	"nzmr+6TSPqm0Tyrtk0r7ZrB9M9g+wLsP8D62AO8+oLsP6O4DuvvmsAc2h5Wdr1BsTlRt+JRVDBKIKlNe",
-	"x1T9kYhl65lOBfEXSSJNABjxkgrNOGOU2264TI+quUwr6UQNAyiwEiFU5vITMoyC5T3MiL4MIah78cx7",
-	"teKaUnyg1bSfP9E0Cd8/Zehht9y3ecPO59FiFluWndVRUckH6tAo3/MlmdF45TAPc1PSH9SprgFEvuWI",
-	"XBxoAXsvxYKHV4i8EK9tY+/DcxfKKGwGfoyC4SneVcY/frmYjaSVVRRLumUEVs/Addlzka+gRtehwlgF",
-	"DpUxULIBkG8imlMo4ibRpDO1bGyF/adWwAqvmNmzBlyzMc0Kbro1gdpEClX0TIz9NGJRm02ZrZGTIaV+",
-	"L8rVmYUgY2oiIPkx80WaH+nWWWMGOjZayasNv93R9X+WadMlz5FjWw3UG628ori6r9ctRYIlGIi1T6r3",
-	"xBu+bA9QmeWTKPBJCR1Kh9JF4BjFverYFCyKHDviVczA7rDuzfprSye1xTkDYVxzyE6a5fRexHa0uiU5",
-	"11FF+OjVuEYgN8ULrEwB1A25hlDespHxy6Zy2fjTN/K2smCWmiifq6mWwAMnZgCMx7Vc2Sx01Aar3vCb",
-	"8T46FDSLIkseavI2x5JuLhXx+RBadaWM18vJBjv7xqL8b9nq/6iVOAbN70OaOhWFsYvwITPdhCp/Ievn",
-	"NxFy5GOnKQnC8VgOBNJb+B3GeECyA8O6/sp59PrOJWsPmlB57O31LGX61p/7QdnoqD1tJUvEefJYMmF2",
-	"mUnLuiQdJXWTERXKi3KkduvrZBon2v9RZPLLvdgjLAouFS7AV7psodCl/eVHKzdyzWNGtuigrjQ5EBKw",
-	"cRiHmqe/kNaMY8Xh30IMXVk3laWQ9a2WNWYsJYfh0XLqneayh8B/2nyCnqkbX+N95Tn6dcoghgeaHX5G",
-	"5RqyVdPMwKFQezEoCer1ybWheahzKbKpBGJOQeNgxN+v01pRxrDZkEYNri/PAn5Rv0kGj4Gj6uTRcyKd",
-	"OU0/tVKd3DEv7+uNGYCMANoI59cto3aO4luQeA8mibUemDHFDk5OyQ/hN0BnXi52K/PENg79Hn1GJRgV",
-	"MrQgsDBfNVRiEEYbL2ZY1CI/kZZTMp/S+KAjR/KuEJHEK9ZnMTKt6nbbPr0w3T1d8UM23uAxJgdPPqOc",
-	"1FlD4HQjVDdBZaiSqTvHXGgmVdcWSu6l7F7KbiZlWxWIrZe6m+/UvRR+9FK4Wua+kW5MS4lrsv6YL2/m",
-	"eFcT4lQ/YX2Uu62K2ahUu0rHfKRC7L39vtcsn7Nm2WuSv7ImeQV/PYWZai1XrbVXKI6qtYfGger+odYq",
-	"FASjX1P6j4FGzkxyjKlfsM8ryiUT9tGRIqjayebYfNnujMrDAa+wLgOdTcIrM6t0Hlbn4q5evyhmEq13",
-	"s/q1DtY0K+BkbzK+uzB2iJ8fwjioG1EWv1+TBpdyqr7SzvV4EGNLNjpYg24aV6cRzAjzv3OpIWa5LszG",
-	"GgxaJVHrc+YFo0Vt5Pyqqzm2R6vmxWXgvJqzxHSMtjiCr2JGuL4XjbER+sweHg6vQzw8APIv8Kfhj4Wu",
-	"0MUT45GU3jHiyTHL78NAf60MHQ9qd/H+y7exlzCR8kTdJ4inJbOHxSL4IFMDbCZeP+4S7mBJ6uEhTzlX",
-	"N87BOvWwdVf15y55ckd4/DbOSpLZe+qn0QoeysfEU9/choGQ49cFyvJvGkVqJJjC9YigK4G9Bd238ZY6",
-	"5x5cWgSNKDSK+PIWNqsrR2bqrrPmQiZIbFhidaEljQlLEr6jgUIlABW+6ncu1ZKylA1xP6VT2+ImfDwm",
-	"zJ5IfI+FKHfbbmuwp1mbotwbzkR6oap50y7FrBe1r/o6HgjgfZ4r7XDZizdN6oqsCvrBydHDAdX7g9y4",
-	"HoLPoHLXfsRoUm643gCLu3+yZfCG+hG2Bufug4uihGC7+giU5x2C0hwE2nyRoo+gn9ghVJDXr65v4OvX",
-	"P9/gMSwM+w/L6FcWuXYe1iX4i0n9zQhLKqEtELMiayKD1xAszT7pkk3hL8r9qjX9qdKIgQjA7YzGdMIS",
-	"99njy9jUL6m2O21qhDgqGvN4NeMLQdSD8hvIDwsdq4PzLRzQ888DnKPJalsw8TETqgswXYfe8dHxM5si",
-	"yA/k+R/zxGW70vk8Wt2q5k043lK/qw+UQoV+Kyk5Fb4ATIHeWkLux92o/Iu1lNhaBBVLmvMKdPvaCKpu",
-	"x7fYq14eIIhIu2HbDt7BFLL3cktekuPeBfF8Ho+j0E89Eo51mwnOMS7DTmb3SL3DTOfPijZ+tJLDsWeZ",
-	"TGmgbV+snXx+QydCu9/yUvAD4BR4//Dgf3XPjCr2INCohHWnSSF8Mo4YSy/x1ZehYOS4P+iSb6UVr70N",
-	"gPuwbfoO/EtbdkWjnCgPoAwecPD24HhweDLu+wM6unh74Orhn4Wx+WALe2awHSidLvkGu+mGWeevTR0F",
-	"oQtpi2f4WBDNK/BHmSvwerwGsWgiRrV+g/GaRqyPTh0Bkmt92CAnBnSYBrfBgatNvOAgW32zB1l3860q",
-	"Cdf/hkqhFTxRpAlN2UQOdZww9rv8jvo+E+Kgc7Bkoynnd/lwUDaahvGg9h0iW8/WSaWIDx2uK4ZNQzkK",
-	"6CXZuS03wJddOevc0bHCb6EZgNEg1wsE4kTZANKEMH/aeq9sE3QUKgAgyXkGnMIr8hGleQQRCDOAbww/",
-	"0yU04PN0SDID0vS6Yo7HxvKxQBjEFFJCccqzh19aLviX8mXni1S4os+/GYCQhp7kYAtu5FFPPpJXO+tq",
-	"5qzYhjq4i1g1cWQpkXxk1fp+J4fpzI72VXrAzbIi2zY8AFxoD222JTIdQD/aFOes3knfhF0HhzOvwiXi",
-	"JOD1iQiQYfJ/F2mWlgANlvIE/7pnifyu6AVJpWbLO/nU2HGRLSUh9px5D/D4KIz/exEK+xJ8iK1vzZPt",
-	"D9VHeV1srsx/rD/MNHN2YfZZpr9gaD6P/TCCn5JCOC9Uii/fPmvTALDI5f8Whm3qA9QRBG/Yag5SaHdl",
-	"HFy1DdHHfQXOg2U0S+NknhKoMZCXa3WGxjlh43ExL/KHnfBAqUYPWnqkW9D1Fxonqd2swi1S7JE33z4l",
-	"Z0cXp/naPhPDEoBKEcYEjW7pP5jkQ/dg1693AmA/bOyK9OBRHQLGTXQPee40AwAz+0Na7cpLJB5fJMIj",
-	"d4zNcSd0iAdtZMIjSgbksJosv027YpcmS4VsxQoDSZo46KN20GXF0d0az1VvKOQYgaY3HQZR0kqOTU4o",
-	"jCd/+PRXu1DmYIdAM72oSpcb0YBbIg2zhKG6kXwlt9HR0dHF110dA1T3CNOCMmHAx2s57vLgxmqW22Tg",
-	"LXV2dLIFx7NvYTZV2jP6gmIoxcJJ2oE5cw5DS2kYu9aloE2GsLWtHdzJcqoxhkV3039/XFsFoo4WtGTk",
-	"wiXgClhxji7RhxoMCvsk21etrRyxkbse3PA5KCBHVW8QCz+qBCFwmDAaYK/m1vdIvxY26kEwUZdkthAp",
-	"eGgjhjH0apSogN0rkCipML5ii69dSFEPfd0Lqzm+YAWG6ZTchXLo+rCqxPc482n1N/B5ySoaKqmmrilB",
-	"ppUR03awnmcG6ncDpW5Ewb3pVa1o1yW2cToE19p452Bk6Qg2WdI4Fevae3ce1+ifrYNAbpC6+Oh8mYPT",
-	"YmEKn9cXm7xhYhGlG2AkJHCjht4y1m25xiurUGq+ueBweQlLF0n8L4NZ63UgTBHb5S5xLuKcRfNZMCRU",
-	"kO+e3xB8DAug578QHP84VmUrJAjVkynPS8gCkvKW6E2bpZbbzri+pDDLMPwM8xvm+JJQVWiL+QoqyLPn",
-	"Pz6/eW7ds/t1OLampnYhzEXyVVK+8KeFis31YByuqAHkiu1T0sbdtTzbtTi1D13dPHysHU7NHzZw6F4t",
-	"YxYoWIROceF3v6gucZeDqshW3CkFrdFvIAIrZ4la+PcYrUNgEVVdlJePOnPbCL61FCdeC8yqUsUAt6RV",
-	"LF/GCqk2q02QK6sKFrB6QfNDWGrYD6FBY0YnrJvSycG7D2uKtTPDok795WhpXABXaPioaapayERMw/mG",
-	"RcwG5KyUPVjyRRQgZAz6knJajLEiMrTCDMlnykDDUMBBENxR9axLisuLBREE+H5Jk6BYi0bjuD5rUId9",
-	"lenhcr1s9kKXJIbq2CmUW0Qrxy6Ru6cYYf1N7o2NhnZcqx+f6qLG4EF1eVU/3l9bXpdVN2wO3jVAsT2t",
-	"o9EgZa6i7JzVlloXUXxsnB7rzdQQzD7Qle2u45QdSGcFKgyiQ2JQmR2iXPkOwnhKVw8Lu4m+FOTKas4C",
-	"qfq9qXznw0PBUk+dLvkdRLhQf4SpsFFpxcKfwo1f/KHzU0EsPngQClP5+eCSeG/BSn574EEF7KJQ9nMw",
-	"WKN8cq+9MfyuNXMfGqMbka+8Rdj1eYTFylMuUvFb711Xihr5QcwDdq386O6d8bDfvu2G/AkX3tf13tIA",
-	"UXzg+XLcg/H5yQk9+FC18Nt4e/EQOKPG+ERVb+Z8tYhuAgWHwXilGrB6SIv2mKdkRgNHW8uICnZbHaK6",
-	"sUK8mRc8j2iMuEF8Nl9IY1n6nevjT2swVzGu5egzM2aupeeyfHWzwhK4XOGO1+MuxuNQjjvk8W3CqKie",
-	"FvldJ+v4gRgCjYTVr4ETFaZTQx8nUjLli0JJ0WlPJ1QBHBjS+viWI50FxSkmRxb9gNyOM3QRaUxOetBN",
-	"GcPjSczAH5P3qxeqgBXeoOq/MENanpek73weraRIhSClHJAwm+d2SsW0YcjVclbGCf+dVSwH9dPwnhEs",
-	"q1E7ZcyTURhYQdMhJiHwOZ5ZqP9z+G3EWHqoE7eH38JTGm+ub+F5T7U6+/DgIggoWp8kfDGvNjQEgQtY",
-	"YPAHpUGWZeQajfw5XP6dfFDdwTiVnqI2XMsjUvJyCbn7vNWZO60daaxhijEBmWQ5cJiibjToogn9oZ4R",
-	"Zs4w/evcNvMwjllQ4MHKNow85dC1AlamSWstYrxvq4Zeyy1yjEQmeJZc1iCL03AcqsydI1N7cDEe+H22",
-	"1hzUNE0VE6i/ttGDFRSlKn3iMwZCrSTThkQwZk7fG4zBHn6rdEmjvfBa//yPXGzl5GHOC2sn17OQ4HWg",
-	"sDFXtojSdUjCudBKsw1fCIF+qKfKSHlKo/UzF9H4Bq/80DlY0tCNSWqorURKJ8rxTHgUSbkpb4IC/A4Z",
-	"MQEVL0r+dolH5/NE6kNvCGaySGmi4PbGC8EC1JtSHC/iNIzkT8Rd4i3DOOBLTyXZWXLPErwVK0njDG4f",
-	"r7yUWpYlgsdkRlf6V1IredqUm0S+0a9qFrawj45gUpPYzanyOuGjiM2UvAk4sgMk7B69eeYybxq7ihdF",
-	"Rytv5Nlio0qbm02UmWVGIdmqINvz1tu+q7Bp8bioXdbCuH3KZ3OqQuGlHm5T0ZDB8RaautfBHUOiGtrg",
-	"OqV+eOgU0QABgiM6r2WCKZx9XdwO5xumKR+GdRApWdnYbcDvDuxUvWBpYwala3nth7ro2LlZPqhpaLl4",
-	"zwutr1lxkcqmKmHitWi5xxCxuu+SqCUkHpx+zy4egU+w3izh91jqthCqtm0BCAVyfg86ByPq38kLRxxu",
-	"kDNWbs7Xj9tNxQmE4/XsrAnLC7t9urUecTSAwn7UHzxc/NUbJ29AB2S+ZNa+outgSg5CZq0UG9C2221x",
-	"CgfJ7fZdAZUA1bkiq4bEZV49/f67w/7g6HhIVFiAQAOmfARyJ5T6Rh469pMWtkteIGMpRwS9ZiVdJVdI",
-	"/r+f5V2kHsfrnSHGw9PuhaMCYLsrNUCKoAlbJyHQmGDv52inGkMmVW5jMclVWp3TLVQvHFeGem6MudYy",
-	"4CPC3817lIM/DnkaBC4r/gU2AMC3zVlyBiZiU/1IF05vA36AdSF27WnOeRQ5GxfqfwNwhBi9bwLBnwV1",
-	"pAGS9xJFSlfaIoUONNBn0ANFKBmHUQr9VxhqHhduDoUig8LOT7cb1SVXhtS20DqzjQouFHX4fg4MCdhR",
-	"4X02B0NjcqUG9AZdOtNa0SVX+QoHqyUM5qizfmrguaiqeIKLXDdJBDH+CVWJwbG0pacqlm8GBgn9Yiqo",
-	"tw4sSfmplRvcgg5v9tDjmhwIHs/sVGU/by1ThW0NfWqmec6VClFtCNi7N8xlD00EUxlSogB7MWGpqDSi",
-	"b1l8f1vZIm9RlBA6n7M4EOAN2uunqh9L4fS1IcHjBsgOT6fSIUQOQY7NyHZA9tXTF6brRbMgfQc9LXMu",
-	"wpQnq41SaA0wHTykvfDIjNFYscOVY0oNyDEeNc6/ogmHhb91TcPTjGEXUWIWAkoqp4xG6XSV0ZhZYbY0",
-	"oWwc3m2WRz37PNAGblwduoZ8KiODKTTn4iNADyH6v515JHDncsojti2cgZa4Ai2diNNGwINg9CgX/eRI",
-	"2gMJ9VWHSw33eTMmK8hs32Y8wG7y2ZgtseNZQIdmR/OWNvbMoN1Z81nkWyof7oud7/vHdXXqQ6fydN9F",
-	"ubaLchseeDWTFNUEWDndDco9QwpWe7hOk69XrHociySqKIfJnk2+mqbpXAyfPPm6AwNL2CQUcpd/xf0Q",
-	"P+ZJYUDkq0mY/lPfKL+X/xZiKq/Pj1ZfJFI2pvE84QGNu5MwnS5G3ZA/aSDMTgoFmY24ZXJVEu8qyiTG",
-	"irspC4uW60a6ZSJ00Je3buxFNbtwyWVmlipLMQzai/LeYyC6gaSAYH7C0tsEobCLZob8Tpe2asPZ2Od+",
-	"wiCrRzNaHwzi2oiRJVexFh4SMs0pTSYsva1BqrxZzaVNFs2GBR4l4ybn12qoF4rAnXfKJGKO2+XWMR8E",
-	"2sXUfYFgD0KZvHrHju2pFB4n9MHPdFbrjdL/CByTYZ4V8PzR8x8pwveaFpPsvKvcr8nO5PZyR2dnlCja",
-	"Xt/JNjS7Uq2tCckUfWclH5ncATFbsiSjpB0xn89ML18W6DGFrMqc5GPi5W1QT5mYZa8dTC4ce25/9d30",
-	"VQXX2c1h6vLyM7Vosy5aXp5hRdUKpyDvHRInJxc3ZswqRUI2ZM56YLBk1yRbHyv0UtHL9XcPxTTG5fic",
-	"2Ag+XaSmacfgZxS5URiQCDKvHGsBlo6561EBPX62kZbLquBW26gLBPTLoZeme3MfY2nfAbwPpmwTkuoj",
-	"R01aj+uvGUXZGl94KAiAgWDjkWkQ0m6wmiifhcCa7egaquo4KRKLb6gwrG6hjxLJaY591nuMTDufLtLT",
-	"fOL+npGf5vPTrwRUUaRc8jR7SrZ5w+xVkT8EBFaHsEjg/HXJlXUJmNAxN0BRUyqk8lFxAQF3ZNvh5zc/",
-	"orIvCEy71FHecdA5MD/h4ANTlzyMDez8MyKR+gziVq2spa0EqJSp+0iiVI0Z1ZpGsbSx0Sg+tBkJ8IPD",
-	"Q7vmC94HiDaT+fuA0T5g9AkDRgbTW7dL1vOGmCqgx8ke8vCgkt4xMA2xcVDL+BObmHf7kNM+5LQPOe1D",
-	"To8k5NT47TYq5PlJGpxbq+a5dNJ6NLbk91GjfdRoHzXaR432UaO/R9RIDvZTxozWh4F+RiKUjx4HUgGf",
-	"zEzfR4P20aB9NGgfDfq7lQ/tIz37SM8+0rOP9OwjPftio32x0T5stA8b7cNG+7DRPmz0uMJGCNrp2IXf",
-	"PiUXxydnZI5XSIuZhpGiGSSUiFT+LvF5gLiUGAtCMjF1Tzlsgw+pQGQNBVkmvEiolwKhBwC+GzH/tgBL",
-	"PHhb2xAs/XiWJC7GvGt8ixn1p2HMgLnPvFaBxJhGYYCQovisNTYcXORwbq6iSM+PMOsbJiTiPiLokm/Y",
-	"iscB6Xd6vV4nU7rooEg5B5LbMCbxWZgqcqfmx+pbuU568R8ODXsmvTnpT8QuFfiaptMCi2h+bp/ozNyT",
-	"wrquq1s3xlk1m4sgHu46b+v7Ckz1KGAiraEb8CY8ZgqvDy92sA9MQwGmuUjDKJJrXMB+6zVjHmi3aOcI",
-	"NpguKoA5v7+5eU3wgryp1+utw7tLwzRyrQp7n5pAU8XTD76hAdG4rGsimW7r4ipa0pUgHh3xRTocRTS+",
-	"K6y99U19C1ehOlO1AOPbmcnraLFmnQEtcLIt+s4tfS2k73ah+l8xZm4w3dHPRhUcV2CYr4MNdgITIuad",
-	"dOkN6nluNtdS4lkDaIG3XrA/Ex6s67arxv0zCIglSgrEkrLYKBRpeMzcWH8FZD68oiDOTutPR2FP2bOT",
-	"I0+rx8dbiCkLfsni9+0It1QUJ0+5pRAJU4x9KHDjMBXKTOkoqhIqyHwxikKhmPkKG6odbNsl8WZhfEsn",
-	"zNNTq5chzmqz1UeAtO5QHw6LuNIUrjUSqgJrBjBezg3Ef0SRGdJEtM5PGT0+HQyOg/5odDwenZ73xkfH",
-	"4zP/ggYXp/R8PDhm/vn5iJ0dMXrOTuipf3oyOO2xC390Ts8QYSBlifzd/1QP/a13eEEPx+/+OD3+8MUW",
-	"OE+OdPDVITxjFeZUYhr/oe3Sjk5LQYCUjxU9lDJILwlVCwYBUkLtjVZD4jWZ+kk35LkwkxVcsiJ8J/3B",
-	"LiB3K/NgvxTGP6UJHpOUFsxUwEFei+RsLe1vV4f/lx7+3ju8uH1n/d395+G7f3zRSivp0bvkhHQmw5gJ",
-	"8SCOWTTc1JPAenVA8fpT5t/VkleV8lwFdFbqTwk8ZUg8fufBRC+nKxLztEu8/16whfSMQjkCJpDsMVqR",
-	"5TSMGPkvPlLOEVzXMcRl84jGokN8HqdhvGAZS+aKLKUF6Et9HbGgS7x5wn0mKn8iRVUlLyEi5XNBvvKu",
-	"v//55tmrX1/ePnv+49W/va+7xKOLlCP3QJMHpfSOgQ2qb/MVfrOQLrNPF4IprgmO5qoU2POViX9wDSoL",
-	"GIq+z+apAuD1Xl9dX7/45TmMQm76QrhTWi+wWe7AlAF2QvmPdaySVSajXDL43UVM72kIbmnB7uLtzC1j",
-	"X6mt5d7gPgvn6VqyGLn+sAxKrEkffqj4rxORkv4pmbL3NGB+OKORypTIq6+/vzocnJwig7q59UshNw6P",
-	"Q59G5H9dv3pJvrpjK0EET2D+Y/42xsDa1wZTHRQYOMiQWdGc95qGBx9MAs4UEZb5QrsnoTBMvvJ7pUIJ",
-	"ndAwVqnZMBVv42cvr1VOjJIojBkZM3VL3nPUDzNYxTA5FCsUyJhHEV/CLfCCqJKvGSPeax5FauK9LvmR",
-	"jVPCF+nbWJNvMoRBNtw4EU0mOjobpkjulYdEltJFdN/Gue3SG49GvdGZfzTqjU/HJ4O8bjRKsX9arxRb",
-	"awfYVnI6N6OHsMtOENXbwfAByU35GxmHacpmc8gXVZrpboLMhOgFL2K+56mb2oPX54zrjYk4qvy0VzoM",
-	"Zl+OG1BuBzwvciMNpRCH6qbD7Mc6VvC6QxIesVEIpFgaWbuO2d/cuX1Q/EEFHHaF9MKE9tNsfVtuNIsx",
-	"huZhyo1viHJCdAhGnYWcHjz6bXdajpVm3War3U4V4bhfpytC7f1AxjSMisHkS+Kp1wbdhgkdEE+5IdmP",
-	"eWut+duDoZK1bw9SRmeHSzaSn83oHLRozFWsbcwTcsdW5C2yA1UEgzZgRMHBu/IiiqddLSqoJggBxmrx",
-	"8pK/VcjvFTx0Pb9c5QbOBl63lTdk+nSJSOCRCsdjlkiPPFrhqpUJ7SjA+mtnHofRJtRxkyeQlhJbj0H9",
-	"fGPOrcJ5XkN+HLFxWhOtyMYkFadCSNSTIF825sAf5ukLvaGxGZXrHoWzED0Wnb+VHyhx4XKm1xJkLGIp",
-	"nCsmUQ1RF3+hiWqfQ9TzuZK4jSDP64iXYVbNQN/VJUVOrI1rDfNhcpjHOZVW3ok1wq+gDtV2BpmkfmGI",
-	"lhOdz6MQPAcdpynETEI0JT8DkXj8oXPgLn54qaIMhVmpUea1SqcmS/+ymJav/DmsdFyJlM3Whacr5fwL",
-	"VGdwqSm4UtZfY1mTScxXRgg3Pi4Ks9IGq1wv3NvT3N1U0ttR24zIH4+SqVkmnsw2I9DTFRarlai2j32t",
-	"uC7MYH6U7knDK1zUJQEbh3GYqtiSOsMrvkjyZqt4cID1IwLqDtZVzIrFKOAzGsa12Hoq1X0YMKjIrT1h",
-	"nx7+WsoVMWd+81qCa3l1uXrgBkIR2Dth+EnhFiMhVnNGqHTKRbeUcHN6WGizS30vv7+E0tWqKuSYpUue",
-	"3B2aguI1wvSRozsfVeTuAGAFFmxjRF59rq+ECCcmrdUqAdP0+HcIhR9B5vMamek6d7j6tPBjuLlKLnHT",
-	"UyeXnitO8ZYlnN/i7lY7EpoOLBPfkPCZiiEQ7VmV+mV2CExzAR4HyxOy4puWtkebhh40Z3f5L8Hj7hu6",
-	"/Ellb7cQBwiDhrsJ64t2taVgI8Fv5bcU0UzxSv6Af7GIIuk7oIeNHkfM2uw+VbukRva5bblGO6pxCVbb",
-	"HbEh0Le1EXYM2f259HH9dQyTBxRU5wyVxgfoRapSFqCKjAT+UmjbRNWjzazadLmzxiFUWYTxuiMkaByM",
-	"+PtWB2lnBk+r/qvPpob3qKXc2QxALhM7jh7gDqEofTPZqqL0O4eN+3sLqVaNwXuhtRdaj0poVYqoa2dk",
-	"6N9XP/1oZIMYVuYWIVNuMu4iy8BaF4MR/jrh92GQZQU8tV2wKcHDKpKFYFnUFbz2aTifK58Eny2tcROs",
-	"ypnjuprejv7l2pFyhOrH5ydnpzuk6rfeH1qyWyoB01iuHBBqXBo9QTAnCvfPmPRVhJ4d9D/8iNFEtZKX",
-	"xPunckVdI3ugp1C74W/clc7Eh24lchfGKERgQw8LwSP5jpl6/uxiirnxuEKp5t9wyOaMzwuu28FLFJvY",
-	"v6PD0MXTNTheox8fAAcgDaB5tEhohNsoWUSqow9U6ZwmpjQJUEHyhOpd8rJa47cN3IVQGJWuyu/yrRV+",
-	"NA3yWZ+gHqAdxY91JVW2oQy0iTA1eCpd35WPwRoxHXWwqp89IFrHjG4WwUinTDDdYJYVX1PN4K4ywwBl",
-	"AeENXW2VyVSsI5RyluuybkhDZtik+cKGS/h5gCjF9hvBkvvQx/JVmqiCMoNFoKYj0wFWJ1SXPJ/N05Xd",
-	"8hUUAEEyUWEnQttU6uRa4vq9XnUS4zyLpKAcKnXqmFXEeTIZ6BldQXslTMsyFKzRW9SPs2agx2CNVlT2",
-	"eXHWUaPXmMx0HaW6TYC/oPentXN8Ho/DZMYc9XVL6CFN7qUNmGZWAZYhEjHlSzUtX5mH3I5WX+e1f2FE",
-	"RjmoLlM59oNcUyl8siOlfpa1RVRUtUMyOeDq4MgJUxgtaPHg7EHhPTRJdAj1fZ4EYTzRPej6hYfSPIpY",
-	"yjzylbKTvnadWIWVQ1ckhrJEqNC9JN4dY3MPhxJzNf2gd9WACnlS7G+e0nuUUDSOeQpVt8QbR4v3ftD1",
-	"eZwmPJKPZwBXkCxiNiRBKAAvyhtaMsKIjVC97XghlKJTC4fvdtA5kOPMr6D5ql0j8MnjSWCBqdDOhIKa",
-	"0Gu0MQa9Qe+wPyimG75E08pqY71jqyVPApUBfgrGizZxntn3eXzO4qvXL345wp/wOkav9slP4TdDe6fK",
-	"p3uukQ8J2KmeMuCUKZSpKqKjIkZDUO0RdoklC/mYxEzYlVly+46Y6nfoEu+LhI09VeOdAXrhvBZsw1qD",
-	"Om+X5QoWCsLUkdA3ArhkRtZlPVypDttnVSfEXfGjnRlxow8SrKxdZ2I5XcLyurrkBzZPQXFDjxF2ZsEJ",
-	"1gEOoQDaqLvksFC7eXJydLqmWfNzy1lCstIepjmqeT2eCXlrvR6c35Q+x4Y5iLyPu09DfBJfplXsb+/b",
-	"7H2bz8K3aYr38eh8naYD/4v7PmVUHeUAPQxVZ+/p7MjTKa+X+f5hK3byeDNOe3do7w79NdyhVrCTn3VF",
-	"gzm261yazcobch6Ns8JhX86wd3a27ey0A4TeOz9752fv/Oydn73zs3d+9s7P3vlxOz9tAMz3ztDnXikp",
-	"PZ4NqaD2Ls/e5dm7PHuXZ+/y7F2evcuzd3n2Ls/e5dm7PHuX57G7PBu6O/sG1n0D676Bdd/AumsZlfKE",
-	"bQ4sbNpbUTjB05oBsvwKdsJdGEv7UPlwoTAPbIsdvA3cfTmYqoGGNcNUhmsGTKrxgW8N3lYB3M7CBz6w",
-	"wIwVKJT+90HnIKIrxOrN5iL7mZ306FTT5MFEQGunp0foDeGc1WEblw/YtpeuamvfsyTd2s6WD0NXacqX",
-	"arPz6F6K7jSvOwoUY/oxTiXAkjSLX2gEdhOaMfdeEhpFHfSaFZeF6l9WYEiNYQafqUe+YeNGDXDt984c",
-	"CEkcETCe5OfKEGHSmY5CDYnHF4nwiHT9UKV0iAeEZMLT4gUVkApbKRo/jBqhTrWPpHyaPCjwhPwx0l/t",
-	"4gwNqnYkDFBhHrc2CLWRpt5Z7kVkj6C5d8/vP2RvKC8H2nEahDvD4M6fXvz2YA2DPoyinUmh+u9NHChj",
-	"yKaGVaB70N41ardOJx86BzibWxy9qysdVWDJ2Nnt2x1XWMAWFFpDZVtr5bq15g8KAqD6Z+r0WBXKKfyW",
-	"Qk1UO/tdzUl7ZvgdW2aalHWuGCJEtXinfurCTraRglN+x2Ib81pnCQqETSlNQ/8QaMvXEUOtBUbgM2Rh",
-	"fLDBWX/uF+nU9fb/5xBF3OEVXFDgWuwoynoYaETDGQsUI/DQQYFM4/h/qn91fT5bx8CIC3XrI2l2aVkM",
-	"14iGBjcqNs9wWOdEnZufEfWw45kFARMQCjKnE9YCETinLmrAgC/kiGDJb+vPO150SVIWRUKxPIZMEDqn",
-	"SeF0noz7/oCOLg5Pxz12eCz/c0GPjw6Pac8/paO+3wuYvWkWizBYJymmYRCwuIJ5IyNrScLJNJU2Jg08",
-	"cC0RJH5oGUn25Gbw+zSKWIIBb46JqC55AW8u1SWozFWHeHBmvQ5QI03xr4RRwWP8CzbpbRh4JguBpEbA",
-	"oCufotir5bee2gjyTnvr4b2eWMxmNFl5+OMjZN1hmNmxtp6dxFAj1Qeh0U75Hub1qdqTD6dPHfSkacgT",
-	"dpu9eQ0vgLwSyavU5BXkTi2GP8Rp6n7mZmo911qKoWJKggmNdRZtSgNCY8KAgkFRVZgpF1nY+pj8EH6j",
-	"UogQ5dQyXwXDIReVaBSeADaUNErBJiWrVsDe+OBXeuS1sN7IbSM3Y41YfQMXFMRqjQx9+v13h/3B0fGQ",
-	"CJ9GiP2EUadF7E/XUcpmJ8I1JOVgHWZCxsmJeB4cjXt+nx32Rhf08JienB+ej8/ZYT8Y+EejY3oyPu3V",
-	"DeSsNpyWyfWSI1AbSavZlh86B+r0Olia8Yuh/bq5venYiwXbR0kxExN4YpuGQ6yAqG8v7QH5hXpQ7UHN",
-	"Zsc5VpPVdw61/vAewSACHrPb0cp9dmO2LJMMoz/NFKkSj1knFwnt93oqKa7myWL/xFNfEp5ojAP9RFAo",
-	"BDg+arf0x2Vs/axx3ahZsMI6ygA0tpA5vdn2yYm3slytWMXcuSvYNZn9UWf8ZgKnvf1b2iYdHUKVEymX",
-	"4smIpv70UumyhC9Sg5zmy4kM9A0CyduSWZcgTh2oxkx9a+KYOzZP38ZSAV5matVElpGLrWB7R45c+ws0",
-	"LJGPBGDKsWbElaNSr69mcMR5xGi8IXO1T4VPg4o8nIWBDIOLBM/T/Orij50MD8xD/IHbMKhQsXis8BDO",
-	"Opk1pmgppaAqltcU/cR2zDnt3uH0Q6eGMcmy63M00WFxMyjCWGUwFpbFXpG8AOkPtsBvLt0TyKLczmhM",
-	"J64YGTD3LONMlWGUq6A7wi2Q3IDkxpxO3X6wGSBCI45VCYGY8iRVQ4TCLsg6qgOOGsyqcNPPEAUGm98O",
-	"jNF0q6hj/4XstbvcT81jI2bg8BoFGnBDCrwNuEt3IOVV3XA6KrllBGZhfK48xDYyJZCWqPKyjWMAV4ny",
-	"KWzga7fczSd6TA2kmx6WW0IU9uY84cEhW+x0L/aPwd1yKY+feMAy3oKIpRlNuqvmgifzKaiIB4uHHnhl",
-	"jpph2G6UKO3vCcYCr4MeBb9jsSAexj/Bl+ap/At9YVWypvxmFge3ggnwuAqbVrB0zX5tkG1AA3MIyZp8",
-	"1kE5qpC8KcTH1qUEmk5efe5fpTFgHnCYGzkqLccEDg2LmDteea2+0Ua20x45sCqK/xWw+y1M1RkSOE8q",
-	"7Cb4ShVDY7iXcLn7Eh5FfFEKW29jRP0z26+qEW75wmbR0WKFJ8XYVEnGEBoljAYr8BDzPqTihc5CQiVv",
-	"/rh3sY39cFp0cvi81pu4zpzhjWLpnSyYjsL4wSH1v0v4HHR8PlBuMsFLIENMoWDro8TNs63twqN7WNwc",
-	"98Wg5/6RRsE2nDiV3K4Nl1f6EhCMRhWrn69qWu9DtvwXhkjCewblIKBf8uSodgQqI0mFGsr5wjrYPHac",
-	"7a04GmDbfw75AJzLapFSv9bP4wBm4Dk+pdjtpLIK7pUrl1voBfxSGBj+LHNlfl1/C2oIINe19B+tVIMR",
-	"sIFd6gINOKimwiOrs1T7mrzKbzRTVd1T2O/ZxRgpkQ9fkxlvYxHsMzKfUUZmnxeozAuwJK1MHem8jtqV",
-	"GG82Eeh8/Di0QtOl+frtuG+7geuM9C04hoNHmPWwGkXbJUDIlfLEVJQHxAJwg8Phg06UokWP/PPmgD1R",
-	"AZcO4eMxGfR6xOLZrkuVbDmgv3FoXspRR1cdCNahap0sxJ+EbmHxQBxSXVbDBXO1kyo6dlNDqCcISgh1",
-	"tF4OQ7yN1ZSQMO0Sbx7R2BtCj5gK0Scrkixi0SUeWNXeUGuit7FtCXaliJZnRhfIqvMon7kQUx3U099a",
-	"arcU+OsQ7oe3KZ3ga/rhbRBOpMwgHp3PEw66G/+ikXzE2xhcRPlbmnrldpww9rs1WhIwMQ9TRijBrzpk",
-	"xEQYyA9QsaUcOgYx0UA8GsxCOVzq+0xkpb6io0McNA7exiPq3y3momPyZ3J9uuSlFC5h7EcLoJKJccal",
-	"KIEMhi5MBC54KBSWn2qvBWdOfm5NnNyL+PIZzLJ+S/mdHG2+tLHaCSrVNspNySP2japFdvSIJzxiRNUq",
-	"F7gzC36baQwUzdmHr6ybyiTE1rf5DmltX2VabaOEwmPlmTmviE7bPvBTPNjW6tkWq/UxCbXBFQpCs5Rz",
-	"KXpyKMe3TpZCoBWS043X+Ee8vry8+MW2V/akKbV+GJPlNPSxF1IsVC+haXSFjf+VNZFfZ2OT30PXlWlg",
-	"/qq8Hl+DrWvSJqKjeoBBq6GjOJeaiC80FT2IPdxtRnbkl2nJRlsIch0/BqoHMN14xBpv8/xMSJ9unYOp",
-	"F7UiuqiXXBkr1ro3NvSvF0UUz1K44ejRI/1fOPErYW2sOdwcwD87Epvi97t10HDHUP5FjVYRpChp1EIl",
-	"9GLEkpjhkTYPzErRBien5IfwG8irRFGhbDxldGYl8lp1yK1TcY+pP+2z0XgP3gP4rGz5T4+3uOR/A93X",
-	"uD3z+DF24P6VlB5wkj5E8z0mAdRMB65RbxtiOVdpt1338jfUb/Unbq/vPkt916rLfb3+23yP7PXhXh8+",
-	"VB+2QuX4+PqxKfTaZ6cv63ThGzk/rYtFIOXpM8QVahx6rM5y1z6kmS/gMAzWmAGbApxW2QEl+J+9t7vX",
-	"/o9J+++1/V7b77X931HbR3yRtlZ0ColYwwVDz4ipn8Oa39EK/xhmX/Cx/AhKMzDpCzpPgcZmhUidLNFt",
-	"msscyi64p7FLSHgzGi9oBJilc5YIHuOvCgSthF/uQqESn9E09B0XpqaWEa6+NEDHLMk9a7xIdHI4gxKZ",
-	"KJTG1JQ/K7iXKRVkToUAaNgYiyIycWJXRKsUM74IVjLgWPNZ4uzjttCpUJeib3eJlxu7Zk4B3OqqjzkC",
-	"icvl4ELB/fKEeJOEL+ZPshIv+LcB8lboUVlhlpl0pfP1c1Z8kas302UQ5tzuqoNn0K+rb30uF7wawSe3",
-	"fVXtnHwvS0RbK7xl+IhTLBeF3eRMT8EuxTrIhW7Z1Dd0EdR1qAAuEq5qJhBcmNzFfGkjOUuT3KqbJCum",
-	"ULXUgUQcaUd5f05Abd4L2UesDA0hrZCS1zRN4zUdZbMq6dPJyhznEY1vp1RMLYTr9avYrMX6/BPUKdQ3",
-	"nddyCvw6XdnvKU3SGQ1Yx+DVQ0OgmVtK0tC/K3QEmrrEdZHuifayGpUhKG31nbypXIvwnUbHNQt8mQEI",
-	"E09tzyHJBH+31AkvxyNu02Qh0lsxpQkLbqFiyKFlvru6eX59e/Pm5+ub2+vvr948f3Z78+qH5y//Jfcr",
-	"lILNeaJqv8z5CX3iXf188z1e6uFxhHo8+GWScg6+H2iXKY8CXR0YCixdAi9QvUpumXhCUnrH5EYC5zBD",
-	"/udzFuvLdtOePDjaDlKrEuWHp92Ldfk8Ht+OaRgtEuY0u7DTKBwjsoltgFClk+Xd8vzHUNkPOptGEV+K",
-	"LvHkBKoSc7w44kJpaSPilY6zTsmcFnHQ4ZODzoF8Xl5z629aau3jDZFWdJNpHmZu++An0jvAabgdMR/e",
-	"0bU6QpGVWB4c2lZ4rz2xFtb5DGHUNP2FXEAWuLsocdXeSpf57cGQ9I2nhzfh8vWklXFJCj3wQ6m+QNSF",
-	"MwRte3A/2il0OYaxH85d3AJy0aBkVZpZWgN0jKUMyDZiMQMDCdy8LrkpmaPKnkZ5Nw0jprW5+ln5ri3b",
-	"rTboutuRu1qtWy9096GoaT8UGvoiTAjc13zz4ya8lk+5BvOnbvef4GCStFrNl/2IgqthjEdGkygsFduD",
-	"KdAfHPb6N72LYa837PXa2wCDYz1QV3tkZjapPQVGEvTcWltSboq53KYAfpG9BMC8xM1bytRQXGarpx0M",
-	"D88knGnpQ6lhdImH8sKrdTE15lNOdJvnSXUKN+Tktvrhg85BsohjnD78rYPM0IZ68xGHWcwJ9+yeduId",
-	"oXjuWRKOQ9fKXKkxow8pHWy50oRGiL4DXTrDTJ3JqfKMOTskvf/wdqL9++efqjyuWlFKE0G5q6IKDzpz",
-	"f5Wu1zeYnt+RfK7o5Ard1bfaSYWGqJbi5BdVFb6FpiJpQy9pmKrK71Zm9K/qPkfRtvLQwzRz6lQLg2A+",
-	"jwNsrQvRQVTbPWdMQ7fTMowDvnRJ5nDGhBR0aACogwqsSfIoZhY6jaKV6X6i0ZKuROPJ/hV+PQ+RPNgC",
-	"QPKJs8zEfkEt0TIha5RUFl8oYEo5HNpG1ZodEwfL2cTvqmN9GxZwtoj47WN124nVtW+H+KiOfYk+cBuw",
-	"NI8oIHC2C6e2DXXd39rlbY/fts4xNu9hA+A0Vic5/7cIuj8LY/3v+mxRla/yQmGcyitzuU2lEnMuHw0C",
-	"Ya2UlzCRepmfnAdQM5YuQseIjXyf/DsfDbYC3lXtKr2qPaTD9V4U0X3CYCBr2oKORX+JOmQHzhUEWEWa",
-	"0JRNXC246hvoe+DzVbaOAlwpcFWhQkSeXA+/KcArLem9k4VjnSxp34T1l7Tg3HXClvSoMZ6+zQRwSzIS",
-	"Jbpz0F9yAg3JpslFaPlaCa+TIUHWIoO4AmMtiAGkyrH0TTOFrOenrIytOch7CsXVsN4uG0DNkny3iTWb",
-	"ixGgoScyrWjMQ8HpndRz/F5KDxbzxcSwHlLoic8ikKr6JMsfYcBJQ5Fg1CElKecINwNXYzyyS16Nx1EY",
-	"W7JbY6pCggBVbGET6N9xyJgpTYxVWxomRJgiRjFYo3JgQBCqHpkbuOEDI16/1/sPr0vQee79h2epIDWB",
-	"hYiEw2DwsvhGQajJp0OUJU1ZIt/iP3/rHV68+6PfOfrwH19sCfQwYDSQ8+yA6aPvw9lihuM3MS0UZjn/",
-	"YBGnYSQ9Y3znywygvGwXkR95PEEM8mw/qWSpqp7yzga9qdclz3CWh9m2m0cLQdIlJ1O+KMK4DU6neflv",
-	"qeQHtZTO6HttZNZmVPPBdwsvxrIqs63TKyZLZzjbaD5pCwo/qU2lggnF6Z1j/fD+qvXTJrDi4Y3Z+xS/",
-	"7CD/4necBItEkWOaHX/Um1k8qWqpcgtx1JttfyH6daU6rxM+SZgQLUUeLp3IAexa82IxGAuXEgJ0pHwR",
-	"AFZlKK7RssevxI7L1FXICoWY7YTZNVwAiabjvDcG3wfLFzqEvffZPCXePIxjgK9UEi+/IZ3VRfnY9GAd",
-	"mMqITZ2grjd6G815FGkdESxY87qA4zKoc1V1ZkPg0lLZ5osMjASt474FuCK/gcgITGqHCI6z/ZKn0giN",
-	"QlFIF/9xgMfeiRz94eF4Vud2YYcj/C3nWe9Qt62k6lrUI7rkyhBph7Xc5Qr3CxJToUiNn2DgWPKbpnZZ",
-	"B8pucr7COmNPGwSN8yenmZXmENjKHCtsgkGvKL/Li97GRTRG3xZM884BR1OowodXCzZVqIlq4cY8Ia++",
-	"/fbHFy+f3159e/P8DcoMUEamkGlJQ02H3PyQQkabVUCrvGShkkp6Z8U8cQqC/jqthoKs/qWlYQGXdZTb",
-	"ZTj2dHQWFF+j19sATLi+HuapliphTDw1Y16HeCg/FXbbIr6L+TL2cP+D5KwrjxkqU1SX0gQ8s4kN1NkE",
-	"SfDiiAlB1lTlWNtC7gahHzKDoptJeM+URNQzngrCl7EDrbS3LURfNSX1Ky9YHGBdHfNZOC/I5doNXEpX",
-	"GM1sC9tskxuNlw3NyLPscNb4Y9caDLitQzZhQ+JZClHuHo137EGBKY0iT8exciDHHUtiS0MGNFsShRgg",
-	"cmPUuqgnnttEEyZ+lnuUHUfbeioVoG0VOFYdnrJPYxIr4YM2rhQ8I6bT8pmXEgqFtqXtKP14Alsq83Th",
-	"uaEAhcQCqCFDT0Wh6tmTrU6erYzDVOXlM3SwWJ0shMHURrlcHjOiHZSHNqHKsEDVWhBi1JPebp+KdQDm",
-	"0Bo0XwyFRoVIhDEvlNdD7wpZiaNaH2wbgP6nW07mvFKwaYKIMJ5ETHfNqTmwE3lWdi5nW8Z0xmrSOdDY",
-	"JDVJ+N8LprlvanDKrf1w2i6TM2eJz1zrmovclJY1H7lRKQE6Y0RMne7Pf3Fp0VFlOoTWQS+Zs/Zm2PJG",
-	"OKmFrS82lhFhcOzvWWKazTwLuF7ZEmExglTGtrdW6Lh3cbodjo8Hpi3gQBqbFEWmoUBWGQtjzhRz3WFq",
-	"LHWVYgiL6cZtJTEKVgOcnXVaX5XIbaT7LaZWSzT/tXR2tuJO/byLZolTa3S3LA5cPoYuDIDaLGMf5KKe",
-	"0t+Cu4cfwxQ4SG1DRQ5E2t9DGsfZQLZRsnphJqdB5Zp7pFutWju3x1PFxpeVCutLs3WykKLTqqnVU7mt",
-	"mt+1vGRVVkmZjenjEpINakkEni4SgG7PCmIqWVXqg4jnuzXjHp2hJpfcAPUr79w4+YrzP2+omUSRCryL",
-	"bimh7jbd7Jbjsl1TSSfzcEvMuTKYuscHNokXtjej5nbsv81SmaSBw65WZBmlLqE8NdfjIx6qt8VepA8x",
-	"snZgUV1kNfdr2gPQYlG5j90pm6Oaynv1615e21fkU8gVNMDSmEA1fEeaX1nIMlccZmJMVmEsRizytWLZ",
-	"1+0q6M+cZmtWj2vEfY0lq6uz21qxuju6FNqHNFuhdxory11Zfc2aVs/5ghc1b4S2RB7isVewnMJ3eQBn",
-	"aaIWGR8PxJQOTk6Hx+enjB6fDgbHQX80Oh6PTs9746Pj8Zl/QYOLU3o+Hhwz//x8xM6OGD1nJ/TUPz0Z",
-	"nPbYhT86p2dbAkLGTi3nG8FX2QtlC1GcS7nTWTTOv+Zk6ifdkD8RKRvTeJ7wgMZPtthwnnUpuEdvBpuQ",
-	"lE7yY0OGzVqCqmJljUXJp3+25iD8avUVND8IxSpjI4V102rMl+V9r3r7qjoaoWOQCpKy98WNyOmdSSCT",
-	"NRp/UEPBgjLPri8H4mKutEdmYhBPa53MpZcXhAVbxOSofD6Td/GRFJ1YYuY9qNle+Vx+xP07lC7mOcg4",
-	"FGgPi5rilYCmdESFiWuBr5eymMzCeJEC/cJkQZMgX12ZsPFClwGrmgk2tyU6vPuBpYhVfYbJLZgGBywl",
-	"POgc2PNwYLnOnQNDiDAPpXcC4ynoBXx2y67ZeoZCXxn6qv1OTa4UfHrxd0FSiL1eaRjVWAKQsIQwvdIo",
-	"EU1z4lklaOqMhCNpJLS3DhwE6opCRZ9Ul+C4ZjTxp2+YWETtIWU0tEZHB2INo4jhYuOJKaPEqjXNVkwE",
-	"/HJlqWRzg1mlMTVXosNetuo3L4mnxuNJLWn2DTRMUkHGfBEHpTB0KxJs8JwoTkkTp7M9eWeJwsVJYGxT",
-	"nPEk06NNdVJ7Z4e9p36FmSLVgJ7wMOjA/z57eQ0RBX2A0W/fRUytini6QPN8mTf8csaG+g4j3nds9S/w",
-	"i1ubc4NKymkPHu11iKe5e4CGDc+R18EllLfajJCmEUhnYeVNZQJqzMUmTPBF4rMnGthnM+JqS0a7fXzY",
-	"ew620K1wqEsprPiKHrDrUSxvYTinhRb6hj5+gd+1QmbZyA/VtfB3mPqvQMi0BbzYoAg+wTtV5WGFzJ7x",
-	"xK2qFY0f9DdZTxJ8xnAvQ52tB8yGTVudc5ahea3akUOFiPw9FDwjBiz7iWgO7JTTkzWAAv2yFsYhdnCS",
-	"3EskNnJfFZW3sidNd0wjYt8rYZH06WBexCcokAFfydFuw8PAH/o8mQ8LTLfkq15v0aeDr9eyj76fhwkT",
-	"znjKdTiJoc9rQuV/xzo5VGks9fsYUdmMCbiiKuqaxQDboborR4wmLHGJs3EixK0/+OV3fxDdjyb1srKw",
-	"K/C3M947a1pqdshz1ButXDsumN4okIZx4PgKsWA13M80JniJdkTAT5io2uuCiOfJ/GEtk2IxcrEgIl6n",
-	"tdN1U+CcSldgykQWo4ZJtQIIUaSoE/UF+Dr5keP+zY/9RFpsDcdeaopR0+pczjnzqxcSNYyLqVlXT1AL",
-	"qLijNypKKh3Slb+J7vCUzQolwWGsQtK//XEw50l6MDzvnfekDrJwXAET9lDQOBjx9wd1pcIHw4P/kpLi",
-	"DV3+pDwN+Y6bJJYzsW1AZ8J7Fks/eZ7wkaNNXZifKVYeL+lKEI/fFYwcfrcWa1o907ly8NVTKGlvgM1r",
-	"sZJWENpnVLdhbBroU9Yl8peYaQhNp4A5jG2wCSMRG6ekWOSS6zDq97Oa5v6Hylf5lvos3bwxody8Cg6e",
-	"qlyODEtzPpEkPS61jKvykt6xVaWlXnaqDtIQ/KhtBPbc5uzNNButSpcLu8lLB1asfMmBwm+G/13B+FyR",
-	"vIxZUuSDJvlHtY+dQOfFLU54bU+QAljAK7deLSvdrqpByFk96VlQYVykuURUI7MMtu8v8ifqKXHcOQY1",
-	"tuqD/j2Qs6+20LiDQBspwxopaZ64MglarBTzfYywOFUswCAkYL6hSUI3nlMdAFQ7Ey1dHgXtbV1869AH",
-	"MVc3r/LM6JHcKpiZ8vBRe2pLQl2ez4n3evU9PUXVWvzNjp4791Jmnd2t7Gu5S5BZPut3ggYV3QDC5yH0",
-	"oBoa6zAHB1pY3ceCJ3qyHnXEZMpV53sIZfeloKpO0M4THnxa2FBt9jiz4VtCBdE9/LWS96PD6R1/PDi9",
-	"R8m3WcOW3wj0CYGdNiTZ1KJlQ4AmYSNLIKNmSWzs5KQ+ehwg9a1AwI0wzfUcqZO5Nrq74fl+iPP68Q5i",
-	"HtulIZqN60SoMddt742odb613FV7o2s2nc90p/c/rS6rgm1G/D/MEpjGgTlNp011WLtZ6D3ezd5WcDl9",
-	"Y0Uw3Vqg23Eqm1lKR6uy3glHpHYefpfwxdwhyFSRZekhQ5KMqN+li3TKk/B3DMjdnYtuyMFX+FlAlVdA",
-	"4MEdLDWGb65Zch/67MoHwzm/SSqfWbVx0G8+uHr9Al9gM09Rp8WanSq1RD/Im8qnSr54B9+aON+2QRor",
-	"V6qKv+bOlx0CfdIa+7cRRRLsm7ql2UoCzZ0/qmwXyVHtbPFEgErX9cOwKTFiqwKdWzkgzTf2en4jx0a3",
-	"dm3jvbqj7ba1LTaOFu8PxUqkbLZ2WjbcSj9UwnPo/DbVU+AWnDrkJo/5QedAS538a+VDavqaBsG0D52D",
-	"G3du6CqXDsrqRscRYyn29md9zdBUw/yEpe3wwN7IU+LNeRSpyi5TupKJb4RWkedJbIwWdvwJSE5acF+t",
-	"DVIA+R7EXBaA+Yo4EdJuSh2ZqTAHH/KlINY+fwJ/6/IIwVJyDeu2LopSl8y0AJlNqSBeX5rEM5jE/g3U",
-	"qW9Uqn5aYRX+RANmYIAgPJj/8ZNRf9zzLygbBEdn58enm9V7/Iztt3TG4wmeDMTYMvlkiJGNmAgDpgqA",
-	"inUzUXTYYucOdhdoaU6rd27R6jUzWUCoyNPtdniN9De55nzjBGxJUQVrtDRx3kvNwybSMIrIkid3KplO",
-	"c2ejkSUOY1anYQ2LyCcJ/zQWKOX+2NCoKkM5nwMyLISK1PRvHCuCmdwwUKTUTXWUqKE+QXgIAFSGxOOw",
-	"DexkYwbIo0ciu1vRdtbJcr17RcrnAg5UGE+slgtWEqxtpHrjYZ6sB0QwkS4DimBL5YdJ3f5HFHiDiowd",
-	"/H7l6XrjZDm1TSlghGVxAM6RyUXrA0A8KU68IWHQoC7/gSdmHtFYdIkHzDvme4XgpIG6wAakgixZFHWJ",
-	"R4NZCDQVMPXWF8Lnc6ar9pNwMk2tyhXVW4DVnTr9r0uysiIk3Z3Fo0gJwYPOgeYFgl+WIgt+qADpjXeU",
-	"F1k+8vCeJqCv5bPfvPrx+e3rVz/+eNDBv988v3qm//71zYub5/ofV89+evFS/+P66avXz5/JH62xrN/w",
-	"tL0Y/J4vIX4I99oVpnlRuPYgm5nMn2dswIj5kvDYKh4SSm2Vzvf51s+3NGv4PUsi6nBxoWJk4U9JpAFK",
-	"mfIuEIVaxz3l24DT9B0nsCEEoQYos4iMeUm8nvCwYSGdspn8msdFFuvBcSPo0qpsrX6lymOrBHb7UqF5",
-	"BhUKjzDVGWKqeixapmCzSf04qdh1FZE/A+aEzi7LpRW5rSn3gq7/clQomqEePXyoUqmPQ7n15kkYV1T5",
-	"I1jhOZmy9zRgfjijEQnCSZhJOJzdLwW5/v7qcHByOiRhwOI0HIfMeg1Va8/oHQssHzp7s/PxgB73/bNW",
-	"RZf28HO2m2tnQlHJNRgVG/fF4H4U8ohSrLHpWLW2PnKUhrFqX25Ut2tHiawgxEw6esUu6C3TxUkb37VJ",
-	"b0wbHfDMZCXru8rrAmHL1DU7/+cQiXcPr+CC0qg6mTwnfkTDWfFwF8qatzBr5xWuedYbrHdLwTpLeHDI",
-	"Fpv1kiiDpkOg+qxDyp0dHWKihR2II5mwrDalb+XvdhSXIfaN3Pz79fNiH8WqovrORmzQU1PhB8S5aSBf",
-	"vfn2KTm96PW/zv/Wkzn2julu3icJm0ehT7FMaY3oqg4XYM2pChnoA4u9nnBki+PTbNgYsdYBbAO8lzDi",
-	"CZbeojqGJrN5wkRxfZtWebRvwkoyfnjHi6rSJXhPjfVjijMVtmYochax6kBS3VtxrkfV8uXryJbX0sRu",
-	"gm1qJrn8qq9xxjOsRNcC65eWwgAwh1lAvvr+xfXNqzf/vn3z/Ob5y5sXr15+PbQL6fLPCQW5Y3PF9JI9",
-	"TD5eWWMFkdwf9Hax7Be6zrKiJR1GBg7/JZHWqNqnFMUDmQJGX75EN+JLJN4SHZ2WWVpeu9n3RWwb2+jX",
-	"hm/3pfrjt0Kd+LuNMoWV7U+ZpKlU6OING7OExe2VekzwUVIcGNFpByIK5dAKGJ1HgSDfs2im55YK8u+r",
-	"n34EwSp9T+vg0WTC0ltI2pMXUPsSp4BnhDUrfMYEkWvgKJl2aoEfVDIF9m+WUFK+owmTPIV2jp/QQs+O",
-	"bE0IfF358foEF1fJHSVbYzs9JT+QM/aGRYyKgi8ySeiYxvRQ+7j1CJ9F50ptLhfCvUipgjbG3I1d0wkk",
-	"IHrmd4JGZ619eXCwc6GYA+wXbIKRurCT0fmovhzYL2oO79iKjBhuG7PT4AnfRov3Xwri4a++punUgyRF",
-	"5lvYjwtxxyrCAb2NE0ZmLJlkpPsJ52mX/MhSLPpHs79DvFuvQ7xD+Z+u/M/bt/K/TxAREmprpeHhM8jy",
-	"jRLq37EC6h/GM15TIZY8CYpr3ttO6zK+1q2z9+AHtkIr/VIXyq/oTLllOGH58VoXNdqhO87f/0KTEOMP",
-	"LnZaOQrYUiow0O8NjslolYLgN1Bq0tJRO7xLzG0zugIJRxItVQF+Y0z9tNgdgn4PV4nLezWkIuLUops3",
-	"vtf0GOk3q23FqQtQmqkpNeiYR5PRCsTTEBxSubmhl1ruarCGFnP5WqcD9aXZ+Yh4eusVOnQwOivfNfei",
-	"ypQVKKfKS7gRwFEOjmZcSALmFciE39ai2nzHSYLiGPXaaBFGacnhnPB+d3BaD3Ej32/GA1ecNmE0OORx",
-	"tMJ2dT9ZFPFi5UfrLH2ROk1CT/x3FKYM+uO5SCcJE/gzMzbjyarwQ3jxuux55ZT9UjXrlpAYdHv1M1WK",
-	"X2RtQ9ZyqdnU7/2uevd8z6PgYRBZMddgWNJalmfdEbeojRAwkBe7Cw7IValF4WwZIbFbJipAuHSifzml",
-	"KRhqEJqhExSKepIeIw7XUTUO1yts1pkBUxgseRNAro+KxNWvQYb6dbpSptuUFbebQbBcpPxQDQfRYhUx",
-	"/HZAIXYHEjaolguQhx6t1kmBDbPQRhZwc4oLFdwVR0T+pjkWSOc7DSPwJc0hgbjDrk6KRVGnHvpb7/CC",
-	"Ho7f/XF6/OGL3Z6lK32QdPd5dqpCluExx8o9QkSXXZ26tt3t7dtANjmTo4TRO0FEOIkPi27ddsr2j9sd",
-	"yUs51JgxJIAcMeJA7dIH1R7r4Lw4pTY74tXh/6WHv/cOL27fWX93/3n47h9fbGQJ1Jzz12G8lbxFDKGv",
-	"xN591AnBWACV+NghbzvYkXu8CneYPmwFL/auWRh7Xaij0Z5SGOswo8U9dNYSEdIOdzXZBiBGNsi0x2yZ",
-	"rbooLLviRoVLQJyBmyS9nqJwwwCEabgiN1O2UgEtaUMCac2SJoF+IhhQnFAQEjZ2Uyk75px1L+ZpOF55",
-	"QxszQZp3KYu7xJMP4YKh76ZDmEOsTEci0Fi1aasrgy7x1HeefR0eEAAf7hKPzufRShV0mDNk+O0wpX6J",
-	"TrTNOKp+okNCObkIpai1ASAiyVlXbHhQID8KA5Eh4qiNjW+sZogLVSUDKQCAaoxWhQoQc9lOaN1PIaUN",
-	"fJGu0szJIqIJYe/niQIv+urN88HXWSW1tBCA2VbK3Zmme89Gf0ijeRizL4qBlS0xhUzc/QVPTejAakSU",
-	"+hqux50cxhBlU3PfUeGhKEJyTHNHzJZuSLIZj8OUq7EXiGq2koSMH74ojgX5z/v/IW2p7rt/7mJNbISB",
-	"Cr9yxNIlYzHw7gqfxhlUPZuEIk1WZb5YLJjx+jNPyhq7FGYI5PvyKR00VI0ANOyk84WYSrnwzJAsFxlm",
-	"+ztg+r34oKFEnJoGEzlLhfaUpmE8EWW8ZIP+bWrTBfFpSiM+QYCJKn285e0o3elZGN86zWVNC6wsZpqB",
-	"ihaX0apmOj877U29IRFh7LNC0wJY2FiZIuRGwTTW2KTwFCSrvAqYl/KTcHy+I97mRK5FZejIoOmspPUZ",
-	"YnpCvgtMgs9jkSY0xGC/YDMap6FvNuslmSdMxesE7uNwDBYtVcmAbA/kdsiXwtgspmlBCjd1GIyCL1gx",
-	"/7/+2Q7OPjZUZ9gdri5T1Qtc7Jg1byclssVVZAMzN2v+3kbRjFiIeSWPj/SD4R7DDphalmOsyXpmujM4",
-	"f6Ll4uyEhKj34cM6o3KThsAdWpYvF1GkMdKknM4yM3vTcXPTsRMvoqjCfmzUMllbx/VpDMVWjQyP1CJs",
-	"/A6fzPRrVfb8l7DxGr/xozLmWrWffNZWW6t+oL+8edZ4Nh6FHdZ4tJ/G4KoYngO2ut6yuvbpJll+BS2o",
-	"ss1aQFKCdbvNkrSvrIpO+YhcMVCClY2x3JtNkrcbkFtJcyBJXFXdxZGBaFhOV4braEYD5syCDDUpy3Gv",
-	"T36ONfQDC9TBShg0H0gbiY/Jm+ffvbi+efPvW+Cz//bFj8+zgtiEzbmQ2niFpU+hEFA4kyBRju+z+XZy",
-	"h1L2KIYKR6/vNawtyB4Ed+0o4ZlN0AJ6yPJlp1uoMZW2UMzeV9DojjO+GR6zMhvVPKJxXNdJc/yQvTOo",
-	"PVKb9HBY0fuyh4KNBTo/riu/pelgyiPonREeM0cfEo2DMHDyuJXSBoDjlC+6yE/v7ug8zDBv1xOQVQ72",
-	"sRY/nLYiIfvkvGPYR6FzOQ4AAKu41i7baE5Q0j4wO0/4KGKzSnbihGHxLDEbqSMNdpoEQOLIx+aIlaiE",
-	"za0FEj7FrYPG2ZaiM1rlNmpptvW0m0jVqKmij9ItugBQsRU0kAEU/UmFnFdKIZ5v5cSb2rmg8XGvHZc6",
-	"6gN/PDgORvRkPOrRox4bnLLzo9GA+iejCza4YP1R/7TPTvz+mJ4dD07Y2VHv+OjodHBxdD66OB8cH2w1",
-	"9+9Qqd+Hk2l7jOQfpPOhyzLr+EB6HzoHS5rEipbPgWqYkZlO+SIKkFCORumULyZT6RbocJCKS3UM6Q8F",
-	"9zxjr1QbDXD/Z26K7tw1NMZyXLWm0tiB3URioH17eNbJXbYg6hLWG/MGZPR7UOzuLlfgsQOyHsIxYTVK",
-	"UwvaL2wbcwRz6gmnj5qResH5Y0JOZ1syL0uNZDDjDZH2bM6DsszLMWILloM8T4u+Sa5oKXdAKzmd7Jcu",
-	"FcvV8DhVVcuV5zn7cYvprRZS/Fc2mnJ+17rAJmE+C+9xtti9nGWHbzZ29koC6TNEOmziHmD31QZKvjlN",
-	"xVGQlhDHC6arBz/g5Tr4QILnbYXjXq8VDvXFJ0ATq97mAyjoj+Rcr5rvdLWsz/SN5c2uWblNpZG6tEx/",
-	"jstbXS5MowhIWppzHajRPZcP3gKXPjiaalZdzKpxgNyiTyO+CJ7jZiWeiKh/h807XsroTHhDovglhfKW",
-	"mcCK99DPg/XpZx50DuApcgHlE0o80vqqdvkE6bFMWMwwyljpo4pwInWxC1Wg32rDn24HdRo/PIz4ZJ3c",
-	"vgud9Ar2hoJLCHvvs3nqwvzJyuCcXH86+fPO2pElAJcHbrujTwGS30fsorRSOtkdCigRNRAV+ZYnZHBM",
-	"pnyRCCW0Mb8YCQ67iQVZCmguX40vhBO0YpsS7qyW4B+UhR7rCLgqnCQ9obCANRW3pX4qMpXAZ6JDPIuS",
-	"Rh3/MPDyJFuZRnMy2fyrkiaiveCqifDKqyHFA8NBKvRCpelabsHzR8dmANz/i8TFPWzBjf73giWrjmoJ",
-	"VckJDY5zSbz/8f/+//8fj4CEFQpyLT/iaZrOxfDJE6lnhN2L9wTQrVrZWVChKkdsXjUnn+017Cijx9LZ",
-	"G8PsKS25YYuDMpTqoPaqFLt95owxDBr+0ioXeLDWz6DQB72PZAMUSh7WGwRUmwSIkRGTMPb5TGpdPb98",
-	"TK7ljSaYCuBG44gv5b9+Cv2ECz5OyY184scwItpHR7et+x9AO1FhGZS1QAYsZ3Yo3FvYoTswI6w2iK+U",
-	"LvqzfPOfBgjgTwuT5k/4tT9zwDTmX09+wzaKw3f//FP98J86H/knFsb8Ca/wJ4Lr/am24NdfuCC0s9N1",
-	"0tuKqfMYdDTARhfrlprra2tjHvcuTneuwHMp2qwUC7Q40b4ZNl/7PE7DGPAIFFusMt+UHmGBG5BqW9AN",
-	"p1VKGRRpBgW+EMCeiqIWrMo3LAgT5itbMuYpGcvNuyzaEOs1si03esfn22/pqtLrNdr3me16N9e/ZnEx",
-	"lqeoTWHtgdruLuZLATgM+AHIKAQfUhRBYUyOiGKFc6W9U3kWHKLyW0imEn2B1P9qC2WJTTguudUZbCmv",
-	"GrniXllczYr3wC4vWG3t4jQD+D2RNnOD1ITs1o+B4VTk/lUqKTcalfp2BbdVeI3GYgmn/6R3pMkOyM8x",
-	"vachlmlsJ38IA69ioP3+5ua1FZTOXgLGlhv8Se9oS+BfKkMP01TtuWgrGyC9klBu/AnYKlleOfOeljRM",
-	"AR4VTDlMGDTbFkcP6+OvjhJcRZF1KBCBA+QEjxmRC5/JfzAwgzCoKBM9PmoX9HHQuxsvRZ7iGpmIFrwz",
-	"vA1kzVhSgEKGPM/8COktEA+kfXdC50qx479TJqSmh2gE8B2LQtcjXmYNUn2gMNqUY1X6HEq1bqFIufJb",
-	"Op8n/L765rtwPnd8O6cL4fhY7bLbMU/Uk2lUHi6Xq+YaUta7j5+j4dctvoH6WHud+KEpRJNiBfdh4YuE",
-	"+Rx2U97LqHixZgwjale8llvyAcxqtsMKmlAhvCGgHRYTPm4XtqJ0rpRJ3fuq2/VVGzLGrYlPt6eN2zur",
-	"u3FWm56jv6pX2qq6e+9+fk7uZ5VJtTFwfD4JmNOkDmy0mqTid+a7PMD5JdK06yySVCoJQ2EWPiTpODBE",
-	"QC4MS+ShgKeB1lKahajpKpbaTwXzb58Ovv1FfPO/X0wT4T+dRv/7xU+//HN0Iq7/LeZ8dMaftcIlERoz",
-	"1JqzGpP4RlWZtVy9hIlFlBZT8LiK0iLOPPUiwaw6lVUg0EXvUVUbKicOGooGvZ60tQYXF83aLq0orW6A",
-	"uZ0JN70DoPnnXilVGzJD2D1vTQ6+xrE2v4VOdeYDhqn2mz6to411iY19bBxRo+aFQe94C253KUCWbbP8",
-	"mtcchAcTLFtuQCW/8j5xtXcG9s7APnO1z1ztM1d/Y9chjAO+bM/AaGVGlozddckLjW/N/TsiRySgBGfE",
-	"JmEcq95AFgeACzFPoG5fXs8ymLoJnUP3IqNxeom9zeZ5U8x0kXQpLaowJnSRLmYxPgPbouWQHEYuXTkE",
-	"6jO6EoTHFlj8EuYBh2tLUaS2CwrVwL8dzCB8nC6kSbfEOOd0kROUWtO5r+wcjJNQKj8o4hEL2zFYEyrN",
-	"RNvZgyWbNMSlIV+eom+yhRtbM9TRdey4MHxMvPT3AhhA73zY6+VhRr/6rdd/91vv8OLdn4PfeodH774e",
-	"/tY7PMGPvlgHcZjy8vieZxsHR3apuxkgOxnQFVnE0FilKDpArnjyZYvYBadbHK5UFenvDm/06qU6Nb9D",
-	"R6jaYOTnm6f50TxfyP375BuWREXoz9MtAX+mv9/eV4LggzbjYwWiIoaKCAUvh0J96cnnWT0onnXzel3y",
-	"1G4DUQwSFMmNyvtF3idv2wWyVpHzLEEWK+5wPzCWsEjCdHUtjXaNoz8L4wr+c+/pm5+fYXv0zasfnr/0",
-	"0GLMSNuA4V9RX3aBglI+V2oq4E3PNpLUDgdgjFZRrcfkxTOLDS4mr+YsfvGMPOVxDDwsQiwwP+69evHs",
-	"6e2L6+ufn7+51kMSCs8EnwD8aODAw2rpmkkaFyk35bpNwVlUVAVzlkCzN+rhte8z51FUSR5fmCZFyatO",
-	"cY6VFBjzlnHGwwToy+E4ZAHxoxDwP6TMH4c+TVlWf5xR5D57eY1NoSFwzkw4DzqKwieDpMcuMP3Ep1eN",
-	"XjFhtGrRvLVbAwhWO5pJFftRmu8WuOthe3OTH/4ACDVjEMrScKM+uJ1Ic3NQJCBW5TGZBTQJ0+lipEyf",
-	"/LWlD8pMFHb/k+mloopulo9tE1ub4R1c3gDz4or19tWcJTTlSoQlixgMAhBuulH9bfw2/sc/tCj7xz+I",
-	"3KHwhH/Icf7D2qNmx8kFVXMs7fYJS4n3x9uDMJ4vUvH2YEh+63a77z54iAECwDTgXMMPg4n8NjYdjNn2",
-	"faOm5JqlgiTS3paHIEaPAHljUhZFyGWDYQ/oRQXzRVneqQ3MIrjSiwCVkrGDQXfgLExTebKwlkjnTqWn",
-	"kZ+a14zPI4aUwOGcRWHM5DSp+zIW4HSaQPMmUB2BGHHMHOxERdtJrvRDQvE2vqcRtEsH2OS5nPKIdbBG",
-	"A6ObycooJGkj8oU/Bb4WaW4K7WDot6JYF2G6wzRmRSpfEF+MPE8SnqBFD5BkIZJTPlEt3v/8L8FjD5n5",
-	"Lo5Pzr7uEg/iih6SgYkUlKXPA3apvhEerJJQw1UPImO+iIPO25jgBlAR1v91/eolUTqNhLHatlKPMZGS",
-	"EQ9WXRgl2qZaVGMLK/Ge39CJh0Id1K4g3ovx4U/SC/U6coH1zKIa0IA7Ocg1lPmmkB/IiBTo1FfH/QGu",
-	"4jIUTL76i/+Pvfd/btvW9kX/FYznzbQ9l5adxO2+lafzxk2cbp+dbztO23Nmq8+EREjCNQVoA6AVnbz8",
-	"73ewFgCSMmVRimXLNn5pHZsgQRBY39fnM9x/JwVzj7DHiOI5wOCjJi8Oj2DC6X/tv7YbYv9jYNFzF+up",
-	"FJq5r1X5NtUgZkLSkxFLfVpBikxX0D6gV9t1H0gx5GoCzX6IND1zpLCCzZg21mmjWQCymM4DipKRksg8",
-	"gw//4+ELnHSm5heqEL9Y28JNGPcqgA5VTljfuv6wz3Dgn9jn3CXPf/45JWNGM7sYA6rUnNAMYsP+wbAD",
-	"BYGtAoNPwuee0Lkbk/7X/kf85f5Zlh67A5zL0cie6Es2NRXNBx8OzwCc7j4dXHZ6UJjDB0xoVhHZJ1M6",
-	"GLP959AsWxfWs9msQ+HPHalGB26sPnhz9vL03fkpjLEmJTf5EuEf2nf3kOIFiMeYoFO+19170TnsvEDb",
-	"ewzm1gEaIJhoaohmnkNhC4AgZgk2HRlABitbl5FBGNxvOXVpl7Nsr7v3hmtzgre3T1R0wrCdeUkfZHnJ",
-	"wRs+4VYZrbzw/XCIamvllW+58McAOiv9IYB3f3546LWrK5OqiqH/4xgFnAntHFxwKJaFof2lB7gAdinQ",
-	"4oXwNEDUt4liu+Vb7HsDk6CJYqbO324/iTsG9kEniDbS9Dx31cEJMlu94eJy1aVwzddkb1HGrBoHV5df",
-	"wt7gkzQ030ci1RWj4VK8EhbhCD9c05DwgQ9+pZk7yHsw5NnqIVW0Jhz0YvWg1wB0mTGBI45Wj3gnzWur",
-	"kmDA859XD/gk5Vsq5u51YGf82GYJzqxuEzTHAS9aLUDIolVdNTi9VSftX3/Z06SLyYSquTv113aiNWnp",
-	"CIj9ncD5C7yVRkYjMlVcDPiU5qAXrXgtREU9KT4ao59iTaTFR3n2iBy8NFOxbfrzwG4SHsB1aar0hNfN",
-	"1mBZ9MygBi9YZbyMVdVYK0q8DNQFdWsJQRW9ms74cGjVrDVFesJRttpBEDs5LpW+0zxHhy9IKgtzIYcX",
-	"eiCnLO0Q+Agh+4jGnvU0NLlkbAqzLV1Ifx3HazoEgg+0J8r1AIVWdaMR7SyY23bpyz8NqEDLw14DOvqa",
-	"CELKBYjVQieSYojyQqTqCWV/ZViGirKuPbCFbkP98UrNPxaijVpAxu6PyBrT+nok+N5M7cDJ/VVm861q",
-	"HNeBWNc5q1VNGFYL5FhT7Osdq8y1p96kFV+pufU1Maq2eKLhwM4A9KbPqqgQFZ35Z4mdc5Na8pd9uz60",
-	"7/AcNdRuL+3LxvWyztCqN4ZrrJUhB6Gu6UZLw1/3Nbmf7/GYjIzDH1cPeMvMWGbvpDnBzBoObGGdvJRi",
-	"mHPMdB09e9HKnHlDFRqdR89+bLNkuphOwSl5yzJOP1mzGIyn56sHg1dx+nnAWMYek8n1m6LCOLOoydL6",
-	"mng/72AwZgMw7Zttr5dyMi2QfBdY1lF8lpmeWZWF3nf6B72tm8Ssx4ItkL8crBHHWe8q6TiiAdA874nK",
-	"vRx+OZpnaE2FyF24DHKT7ppq5LpMa+MDrRMrBdMVZnySDmTGUm9jWmvEGgE4XcWGhaZ5l6RDf95SH7Xx",
-	"r5LTwaVdJVj4ZME0sxcLucyKhADc2JpZPnBgzSGIwyvlg6Q+dBVsM1BVrvjNryBg7JN+kY2YwTXCRFJI",
-	"jw+k0Dxj1kMnZ4JAdRbAlIWVTnoihXdICWwPF7Czv+lC/EWUVm6CAZlLLjLHIQ8Xh/e7hq+Mr1JoXHKf",
-	"+UjdGqaEm55wT4U4Cs1zCCtqlg+rJjQHqFwzd/GZPIdGTHhcuFlSvYVgLNPXjdYOeVXzFHDV/Se1N7eL",
-	"BkZtJuFn9pk7dDrYhhrJuLW3848rD/3ObT5v4OMNIA/iwrjXzVz77htaufdmW9o5B2W3roVZH3zvdibM",
-	"Z7O3WBaHQbkG+S5wyFzIe3GjTZkaSjVBzy2cxl0wQKPBs5HB08IEOTc0Z9E8unXzqJIVXrSO4Kh6hOzq",
-	"+cvkCmPJJfH1AUPKz2ab6VRkGBbyl6MFgaiqIXzitV7q41ZTTOY5KG+oJkgcuz0bUUEKYXhOhJyhFgSD",
-	"hGkXvvG1CbonoKwArZouOTp8BhoadabLsjtkAuqyOC4kM6ACGlHAghpRLiBJ6fKYLkiEgTas9wrJ+3kg",
-	"vmnSZ6ciO3frEKM2aygjt2inVmq11kW1QfeoSU9FxsrP3n7+i+MatSlUu4bDFdVjVI9RPd5m9OBUZDXV",
-	"hYpphWr8wrOvrqmNNRFJnBnt1QcTFYRK9NQB4gPRhJ3rbrVRoVlgrKgrlVfwlA29JBx29qqN3D8bQlFF",
-	"m0t3WVk9tDA9FpkBtsZixCTK+yjvo7y/TXmPwrSh+Lg5Sd9YFvSpUrzWIRVhP5Z55oG4fcyOM4iZ+TCd",
-	"Tq8L+N+YuRPp/k4K1lrCPw65erM8bV8TtE5m7xZk7guUbMu3HbS2Ge4qhKVAEiIoVasVSHb2YpnQLuas",
-	"mGktgqYepWqxUAgKdydMjaBbeDDGEuG/vfj5px+uyxjAuoo25G6lEhCAbF1ZV46qzgY2wj5shP913zN7",
-	"HOUzDfqjklktiRE2LACJxnw05qMx/01qFOV8S00K8ZspP7h6Do1fB1WCsUYz/7VUZEIFHTEsXqjl9KdK",
-	"+rYRM2ZKd0i1WQDapTARTmhfXjHy8+Eh+Qf/lXyPoA0/JYeHh+GWP0CB6/Pn3Z4QVCk585DKhJIhzw1T",
-	"TcmGDzLPX5aUWevp9NMSsaGNhjz3gBSPxtF4nRefw+q1VxcLw64pjfeCEei/K8t1cn4VuuuiA7JjWucx",
-	"is8gH08qpUiueGda1KrkrCS8QTYefHE/XWRCfz0oUayak8GfgHrZo9Ngf+h30G+GzdJcin17lJWEIiXN",
-	"BBYpTcj3H6w8zRyX4XzKSAowdnyQ/tAh6YQZmlFDU0fTD/EVOGWQQe4JeGaXpGGBUheD8Slme3FCUvh/",
-	"ikT5bMD41P4y59pdD72t2G/ARUJSjzW0Xy58iq2rcFFP5GxoiCxcMZaV7PA6DgWi735BsOu/Q95DRQx0",
-	"Ek8qED5Qt6f4iAvELRgJqVgGMHB9lksx0r6b2H2OnqjCRJFAfYvA4R43AVeIisw9387pktlXRt1iyERq",
-	"Q56DYnLlgw6DK6Bgs8/TnGL+3M66J+ztXM+jx9npkBN3q58OK2BmNHR+AEi2o2m3j5Vi4LoFreCYSMVw",
-	"wj5Ff4Kduj3hvpFO/G2dUkS17Hufq32N9U5mqEerPVxkrsRtIFXGsmP3oPTj6T9/P/t4evHyze/nn04/",
-	"Yhs7dmEmRDCO0OuK1SZSbblv0tDnTCDm2drq2amYV+/OP1AzviOn1B5XBxm3lj70Y1q4fc+bhYZ4dHGq",
-	"6ATcphNQQfb411/Wpryh4ukjsysU8Pw9KbETChvrvoAxt9xh8FzwcBnJ2JALjtXcVDuywroYX2bVvyuf",
-	"9a2C4zGZ65VlWU9A1QY2xnnQMEo8+iIg+oAOgw8XUwePInUQhWQQkuWJuC352GAq3ygoB9TQXI4wgZE1",
-	"oSjJK6YUz5hGzBe7J5nukBOSMaibgaIdwGRCK3PEDGCSlDA11sYkhbgU1g6UgvXEEYCDNArdD+4FXpbz",
-	"j8K3FL4Ny7OeEG68QRTGURg/eWHsTwYpH3NbUtk70AdfrDz8evAFztaFq19sBr0BAJ95xX0PuIsgT8CL",
-	"xjParUFFYdtaCatkzXArrqc+tNNnmmesEhBxESCOEQFsRnN/qT6ujPY4kC27lnPfGTBlFJgdXNn/WBYK",
-	"IyIu/s61J+iq6YYOoB7B6vSECxJltVCCB36Tw6piQjUD3Ux0Eh7iJlYNLXTI0eHP3drQmQO68ghxY657",
-	"woWmJP7Z/cmTvUkIJ2vDaEYAX9SMqSBHPwZMKjqSxyTQAkxNeIafBi7TQBYQtaiErgCoCXofsBi1Qz66",
-	"zdKojGcezlGqGvwhVWzhWaHh44aYCoIpqeoDXS+ioYYP6pEVFzYrg0H2KQjEFCp2yfe+wNb+MeeCJYSS",
-	"vpIzzdQPCWDjLXw0tCt8p2j4bEvMA7c4d2ATvOHatLYf7OYJFy9Rpd9pkrrFWwTPHfb7h/2/DV70D4c/",
-	"DX98vpfscTsUuMz3Eg/ZBXfZW4zuVJV/Bc72X4f7P9P94V9fnv30tQEt/XF5pBgAXdMS8viKjQbQO+ns",
-	"n2jjPPgChRbWyilV+dzLlmgYLYbyUKc5Y8iLoQ1NoZIa4mbPFACg3JXfEsX7KHP2q39gdCVLqVlbmDVF",
-	"Z31odB+j+xilZEVe3Zrj+MWabV9vlJNV0Qjp3kKDqwDpe3CkIPXaLDS7FQxibjRwzniCDU+tZX+vp2wQ",
-	"/JGeaIgOojuQur+k1q8rZwCouSWOCeAIHkGvN/wZAKwvGZtqbJFHAPpjWEE5LBk7woMdVrFAaPeaP7nU",
-	"b/DG3vZVgH/Wp/mUPUK1UTGbb83cjgojKoynZ1a7A+FoOx0D/mq1UZjxAYJ13GxBN7KF6Ot0Ib6cx3Fg",
-	"DKVy0ZwOObWCtRswOtyFCNjfiLV95uZ1ZyIJH7gptjWObott7VbwuojCoJcY8pEju+xssP/qe6m2Vdyq",
-	"EmqcMnTRNvddKvtEIwFpdav4vvob0GM+Oxwxq0sD5QzaDh4XxvHHAJ+Ih5XB2CWGYZE2BIcm7roaAU2H",
-	"nIHcA2YHuOB/Q5TYw8cYR0q8zwVxXBgekaYJTKYMI6bnp+fnZ+/fXfzj9L9TNEM8ZLNrCMU3WYQEHCkq",
-	"HPQavpB/rCc6Q/5iFCgdQD5GSsy5wzgeKAbNpTTvkHcVrjvAFl4OJ+ywRq4fkWfbhXVZH9Nl2Tlw3zV2",
-	"Nd6bnuHLlApQuJVHb6lk6NPBZTG9UX0gNiRybAQHYcztL+YeGHPIgZbFJXbI+T/fAEkGNbRPNeuiOZ8u",
-	"MkQQfHqKeN2QAOiJ61c5mO4UEk3ayw+QQ5hMmUypqhYt4FwdumZJIuIY/jxUqIHyaJe56QkUVTlVI4bM",
-	"WJAqA1kxgSsBiN1YtccnrBsgrMqEmyZHz38GjHdUoHWXx2Flkmfkra/vJVz0xIvDkD3immRcD1BPs6xD",
-	"XuKrOUcsd+ufvkTZsI90aY4l1P/yFR8xbRoLYH9j5lf83t+O7thaqV+JrKP/nXPDXlQE1153z20SR9L+",
-	"Yq8qlAKxd58LCrmPxbxFo0Cya7TgHNSXZZUR7652F39NKsP1VGreBiI63KMcEbsFH2fj+Cd6yQh1Yqwi",
-	"Y90vvIh1HeNLKCZKai0E5xQs8WI18N6SD0gaFZgmKtjEmPLFOmRi5AhwPpNKQKeG6fmdJlxk7DPIHivJ",
-	"HddUhZsCu2pRSE5QhFJB0rcn/3Xx8fTt+z9O3pynyFemyYwpzxKWBXA/AQZdyDxT6NwQF2Oqx0jyB/DK",
-	"ZQefmzOmq8fUADkD2G2yMCypwOdWbuSQDXMauDjACiwX5phoieLXLiUSq4Egpz1R1gXDCgHeD5fiYipz",
-	"PpiTFAGA7DOGlSWouGRN4vVkOs3nv8LXXle+fmSmUCKgAT+sfv2PSBL3WslJK5okFyp8DeDQuwkIAF9x",
-	"fVThhWH32HjvZqLttWvP3426pmJPsAKopGFx9Giu4sUOixBZsas+NtSsa2NUyVwXbQzQKkRbnUhrer/G",
-	"SVAxPlwMx1kfK/vq643yARQ/t8tZbcMEcqqpVYvH3g1MSPqGi8suUSz/pbcn2GfT20tJDgyLLsEEjNxT",
-	"6GFMa+xqaU+42kRRTPrgnYG/NqUjLkZN+vUN12bjDvsyffNPqKZqoXa22JQfqq5b6dcCyNj/cGSK7Udg",
-	"JmO1JYFoh20u/cCFaHflK8WHLW/qv+kfnM3aVeQ9FkJG9+abRq3d8LZhay8K7oSK8c41fyRvfCDOdZ2d",
-	"cVAK9KDA/K+W8zIeHf5M0oEzXwIZDgfyP/tTlfKdA5pvZ0kU/mVIsW0LH/5DTsXfqR7vhCv1+LDb3Adc",
-	"m2Nwcdw9OmtBjq87+ZU0g0+ZX/BWVzUyDEb3OTIM7oRDjEexbIhrthyqvu9KhoDg9U6Ahe97qfDHXwrB",
-	"hTY0z9Mfaq1jOaNXiK2ksN4QW84MgiwRJjIIq+uyIa1Sm0h8nYPoCYlUNzAKw+hl7aN7NMs6bjZSTcdU",
-	"pOHC6oykyOddMpV5rqG76ujwCOZ0raZS94RC9/AYWt6w98tjP7lp+pasGm4Q6hCqFzu+0XHvuKg5hNGV",
-	"NGxgf0w9WVBP9KUZdwhYOFyMcO2wWMK1w0H3mzYLmYamSAB6rJuabrtlkOFL3Dqc71uZsUgdcddmQq24",
-	"k0If7IxGnqAnEhR/ylr5VUUnWC98KBWwwN6spVtQOpTHiGhmOiS94mz2CxsOrYK5YqnvcA9d3aEKiBnj",
-	"ezCsZs7p3AW/rlXFbKpJTvT74fpCfiGp5sHw+mxAHe2QVZpMMTFg32lXTaSBJlAzMDPqnd24Fl0fAkGm",
-	"iyGvGwj1TuOMXS1pLmaVoHdVIK7fN+xeum1U92F0Pty6tohItDHoepdB19/aCOUlJBee0KJLRJHnwQ2h",
-	"2CRGoIDyks0ThxqCpUmIKJWA56OJYkD63dieZR+6qSR+LdWAPbxo7JaM/6fM5eHWdF3KjGvDtsHmcTtz",
-	"eyyR6rqVF6k8on8Vi452xJt7Wwq8FtZC0UTXgX3jrkOuL7O51/1liwYAjutjQvvYQSYyNCxcz7k2dN4h",
-	"b8BusH+b0GkwIKxXSLE1JSHss3WhID6JfVxl0zoFu+M7TZgwal62kOOMQnOGFUHWcb1kbOoIx69oXrCE",
-	"9B13RCoH/MLQkeu2CMt9MaUGipF7gpaIcb7HBGuzc0Y1Q67zUuABcTn0wTcZQ79Ps29ITkdrKFpDNYWN",
-	"22l9tR3GRZsj2hzR5og2xxZtDpQ1a+d1DxwnytIC51M6GKM2L2PD9boYzRCy9PtKvDSBZtA5tJ2jjCgB",
-	"dn6w6p0pZq0bbhIXsXUEZP6OCFTjrAjf2QTgqh4qB1pMAUc7c/Pj2KuE/ygtnCYD4RTfelMLYS1d+wFb",
-	"xFoXTp8DaurJLlfewvIJV2jTWrHURzUqF1ZesnFMNyqTpxGLPR/LmZMkrBRS1ZqL7zxJmHUtmIbKkTXl",
-	"4hpY049aUp45uMotysnNoYKjAI4COArg3RHAAd+2XgG3vhB2OClLRe6fUl1qB5NUF7VckxFgARgpsS+v",
-	"ofTBYPUe5taqwtWBHaFf6yRqnbEwgNv352RG5/DW0IVfIiN9jyUTSRVbMiEemgWQyvQPySJ0JM4v7ZDz",
-	"AqKHUzpiUF/YE+hwPwO23XKm0L4vdalrNGiSZz95pBQzZhOgX5zQORnTK0aGbAYQ9JWXFb5nEdkJHZAC",
-	"YMr3BPQpptd7EptBUpzQ/7v7dlvVGe4hbaskzrloF9n7XRietwvr4SK27qp7WSgt1V3qCj9FvUmTnB98",
-	"7k59y2a5sLfupFsuqo+HqD4+NgtbWlrGgs2YNmTIlTZtVUZJbXjwJfx8saKC/Z10ZWAVUhHIbHjA38Yk",
-	"g8C/Bvqx7Yq68Jj2YLhbiPE/8Xa8B10lFyP2MWIfq7BviKE7QLIS3koOhxsm8Bs1SoCPpzmwfjXCYEWd",
-	"EnVK1ClRp8QscMwCrw93BdqjpsOMXD8p7PiJD76UhVorPKg/aF4wXYJWesrHmbAyokS5dOhXqWKGcuH4",
-	"E82YzaFeLSGFsEMa/a2PLOfi3wXX4w84vS2nbRcpftvqSKjde0sFHbGWAJB2KaL2fcTa973d037XtlfB",
-	"C8Ma9bA7qlEPRz0cfbsbNONv/IqRYloFTqBkglLaqim9dovtFao845NDIQG1wLGsWUnzC+d17AZB5geb",
-	"v6oTaeyx3W2V9zC6T7cvhR98H6rfs7ENdadTJ243uvS6HwvY8JW6IpQ43Fnhes121XNPDT/iV0yg3Dqu",
-	"t656og8K1U60NPtxt1SFmie9yvgQevNNWYl0dPhzT6QgBy9KUMJCAEV8OpRqwNLjBbYiHNyXZgxk7tws",
-	"bYl9XL5C69aU6Co8vG4TaBuD/Yre9Bo6qnHoNnpwb3eO99gXE12y6JLF0OgTcgDPGfbIovFCNBej3Dtx",
-	"a6X2Pvn+Vw+d5ID9oRgbfD/gVwOd3iEfSn+PG7DEMmzVlSSXwppHWH5Y7XVNKhPNIIEIjbmuek9IUgmu",
-	"LqXSiYZPNHweiOGzmT0RTYloSkRTIpoS90UqFMLH32kyLPLc6/+bTIqGVKvToBeVKbZPu64uXCVnRgcx",
-	"MpIl+ZDDFoFwCrIg3VTkek3R72wkOqr/WKAUC5Si6oyJ0bWKXr0eqqYTNq5+RZIBdI9Rf2BiVJECYCo0",
-	"4aZbQgxPFQMIqyrclfWHNTMJZhwGOaNKEypCV3Pica+kYA7sqidOjJzwQZcMpBgUCtIMjs+PZBL0oh0O",
-	"q4HZV3Ckl5fhRq0Xnd5tOb0n4Vycu3Owhu5rHPz1a9TWUVtHRzc6urdeTtxgHWxSV+yb3/XBFzOfsq8H",
-	"X/xvttqh+dE9ZLva2z/F7py2ituPiYo+urdRYUaFGd3bLbm3AXZl205tQN1aAt4skaNGMevh1r1bM2aT",
-	"OjcN7QkYHhpkOuS2XdyoG6NuvD8n2H/jDVzghqHRAY76PDrA0QHeggNcwrZt4vbKnPW5yKyYOvhS+dd2",
-	"vV6Zs1/xOVtW7uWDoq6OfmzUe1HvRT92W36szBlx2uP+4ImiaomqJaqWqFqiSxVdqs1dqqoq28St0oaa",
-	"Qi8FB38tFUZAAYq8azUdtM3U6M5pAPLmJiFjqgmIM/dvqciQ8tyqREO46ZAa4HiFs51lZd+1kfJmZOxz",
-	"nPdWFef9ynD3hmtL8jCuUZ7j994YYyFK4gdJMgAfvUYkUJEPTgSgdBiCBbVcIJyDJCb9OeFZgtD/Ph9D",
-	"je+tM6TPRoWwRx9+w0TGsuuQLG+4Nq/d89Y9yK2x4t8Ph5rtMg0JroBdi02w5YPF2wpS3n3dhwAob2/w",
-	"SRqa77+UhTCrRsOleGWUMvcjZewW9jusIl78b8CPlrqJgWTMc+TkxWvBjwZ+kQShppzP4UGhqNAzprS1",
-	"d7jRXqJph4NC0qGS/8NEmgDniL2B4yWBpemi0MJosU56QjFgAgZakSumHNOvNnSE4DBK5rksjO6Qcwkz",
-	"87PpezLfkp0lZ/TKZbfxVTrkg8xz7XqRB4xPgUhLGC4KlvSE/b1PPYMEdflnioGFhbc1Y6ZZ+b5UMTKV",
-	"WvN+zpDa16+f0SwfhhsL6W7SIWfG2Wa6J4x0q+tWJpC+YCeTFfPo9Vmj7Zwx4k+097b3Ufg0GWqY53fC",
-	"aV3Z/pTZcnHJcPnWsP0Wht1jI69XSGtOvUljvbJ7sxDdqmiAPTqTRZ6RPiMDeOFsQZ/dS4DhOWqP3V7R",
-	"l43rtU7w5o3EN1ppBfjrYsDnQQV8YgjnjkI4eEiDMm80mCoOGURrbkpzn5nr+r5bty1mDPBRhoVmGTpm",
-	"RlopOqEZI3REuWhS5a/ggRuqchz2pPj0H5qWBT56+MaZN1p3QJ1G8R3j9Y9H2J+KjFB3upa4xkshkj0k",
-	"clISXGoDNPXoHxo+CZ6xn2oj/PGdiPCHgGF8y8KzUWg+PNjiAL0dcYt3Osz2GzOrZMkSNOIT8p/n798R",
-	"gDFFOBvy/cfXL8nfXvz80w8J0UCWq4FL3TBF0kIYnqedZkzgaBDuVsjoAy7VmjKtHLUNoNvbmNnjCGVV",
-	"grOxkiZa5tEy3xXLHMX7zQr1a7JnD0RuxkvT4oAzqeSAae0TNpiRgdyS7zgYjNngsrnh4Ddm/o6PuDPx",
-	"tnaByc2VJf71uSY051ess8HXrn+5v+rZxSsmmK4GyjRTV3zA3BfK6dyJ0JWFCx3yp2sOdYT9II5zrn36",
-	"C7CIj0ucPyDv7xLF8l96e4J9Nr29lOSMZvo6oT9Ja4nrtCccxrEoJn2mSJ8N7ZaY0hEXo6at8IZr8wZf",
-	"5ulWRcACbFoUAYPb1kTgvoklEdFX21JJRO7Pspdb7hfLCyKgiqGkceEY3OGZlU5ckKIpwIOpPdz520u4",
-	"x1burbpy8PnWTv7XR92jw+Tk7noTX5n5D4GpJ5j7v7UVjZn/6KDGzP9uuJxwFCHMOq8VYge7oHRnVqb9",
-	"T4VR3Cf4Q2UgJPelyOfEjJUsRmMkVIF7VpmkyVDJCWDmdMmooCpjGcn5JSNUzPEamidESzLNKXQ4DrnS",
-	"ZnmVwGbmx04ZFfAKsWBhZxVZLVVFtd2UM6pjyULsXn/segNF7E16o0UVQYekV5zNfvGqIiU0y7TzL/UC",
-	"7XLJuTUpuXmvxS03E/on+v3wluUxXPoHZ7PHU6pwq2IT9kmsU4ixrzusU7hBVi2pUvAVCd06TzJ1LO/Q",
-	"NnzJ5gmR/f/DBo71DzLWWeJ4AB1SZId8kkAoRF21g5Fwz8T17YwBYtKMWU84Hno5JFaVKRezS0ihGfnw",
-	"+6elzMjR4I0FGc1Ce92qh4VB2yjH+PZ5PYbYYt2BiMUY0eeIxRg74uG8LQXdCtOhCY8L6HCXQUa7SowM",
-	"qI6OPe8RkAhbK2OIYxEe+g2SCYuMTOg0WBNYGjkby5wlhH0esClmJIBW2N8AIBasEfKdJkwY5VuEw4wy",
-	"ybAWxIofLgW5ZGxq/8wVkh5i2UgQUJNCG8I+8+ao2+8Amh2NkGiENOtL3B/ras0wKqr7qO6juo/qfkvq",
-	"HuXMGomwgzG3Wny+tMivBi1WKxvgmoykYDchi4EI+bt7wtqVd+0VmD/SrYv1XhZKWzVzd2FHP0W9SfWd",
-	"H3zuPnTLOjzln/kQSvFiPd29xBTDvnT5blDimZcgCRFsxrTLUreRJ4JOmJ5SIFMLP28VUB7kxDv/qG2K",
-	"mfCQCPobc+trJomioRwN5ZiLX40kH3SGg5FfN2T1jRDyUZlEZRKVSVQmMeoSoy7rY8eXyguA41sHYTyP",
-	"9UVlXl/Cz2t6TyZIiZAZQf0HqKNBhnynK6SgVGRY0MEwY5NAxKdeswYV0Nwgc+eMa7bSKfvgXuulf5Nt",
-	"6tNrD4t6NerVqFejXo1O2q07aV5fkXD3Db21duTV2nHpkqliUGRQLUigitkL6pzVVATllvjKBCmccuv0",
-	"xG3TVUd1F5uYt115sAEZ9eK4r1+jco7KOTq90em9Rae3wRhYz/v1JNb64IuZT9nXgy/+N9vPG3q6/u1W",
-	"J+Az7LZpq6X9mKjVoxMb9WTUk9GJvX3Oaidit+q6liHW5iJ65Pljilk/tu7DmjGbJBCZnTloPdoTMNyM",
-	"2dwV1m/FkY1KMSrF+3J1/TfewNttGBod3qjIo8MbHd7bZQj3hsOabq7MmeMV1wdfKv+6Ay9X5uxXfNhW",
-	"dXr5mKiio98a1V1Ud9FvvX2/VeaMONVxj0WyUadEnRJ1StQp0YWKLtT6LlRVh612oybMKD5YzkTyThJj",
-	"nwiOESwa8pGAs0Yz98cQZyU015K4m2Jxq6CTEqOxWxbSvs6Lz0QOMXaaU23IVOY5ywD9tyccQ0uHnBDN",
-	"1BVTSHDy9vTTx7OX5xcnr159JGOKsVx8vuOcNEjv0ne1t/afV0zZc48hX8d4Q44Oj4gdtqTB+q1bmJUi",
-	"2rDP5mCaU14VznvdvaEVORe+UZgcPd+rCl/XZKyNAonWLGjdOnY2lz13s7lvYMJxy+hj9B+UnDAzZoUm",
-	"dt3IUKoJNUtpcsqW10dClfOufKGnS5cTFmFTypyyi6xlu365jyJ1Tmz13xJ1jqiebS/PKr/cBoXO5v2U",
-	"0T/bkbRc+IRrU+lcH3mPGFgVmbz+C0Ranbtc2UivE538SK+zW/Q6oqLIG22Huju0kmrnhGRsyAUH2M46",
-	"3w7i0BcamF4VGxaaYSEUsXaI95nBa0KGhUlCCpEzrUk6oHpAM/aL1S0pMfQSirEwVp7nRA4BYHTi3T0N",
-	"vr+cTPgNPDyb2zA7ZZmE17h1ZNCXuOiRuuc+lGWk8IlJ0SdO4bNSN7Wg8kl80E0Ta0Q2cvNsrgja8vOs",
-	"LaMfAu3OVkRe+L6RgifG0O6QgqeFrNk+Fc8yAp1oqUYM+9VieF3SmoaB2yDUub35PaYoY0Tcjx5BLGl5",
-	"AAQ7bQyDSLRTIdqJxko0Vlbr0bVJd66PjOZANAeiORDNgbsi4NkkVbZdMp4gUjYl5FlTyUVSnkjKE6OM",
-	"t0vKEwTGUmKeazJGTpmgU97x52RpEgTS4NUkYhrGzukkTxuzIe+nTJx8OPvP8/fv9r7l2Nof3dP2unsv",
-	"OoedF3u1I0mzDMoEaP5B2VkYbp9iDblw7DBkuuzcuZmGN+zcbgn5pzHXtdVzS9JcMl5d2E0/il3BNHHZ",
-	"Xq6JVUuGiZs+03+fvH2z3mfyEyw7BtzjuwQ/0trtAnf9Hdw7N3+HaU5hFzZXvL50SDpCmjEXow45wa4M",
-	"REdnV0zNfcEKpmv8smtX/GdkMRh7bnwupoUBN5sbDW0kuqwRpFnGssSf9J74HvMB/Tl65z+AS4/Zguy4",
-	"rJIJvSSwT1xPJ1WMjJQspizrkNS+4sWY6nGK0gM6V9ylXUJJH3n8nRGhmTA94bKg9hdS5HMCO4Jl9kVy",
-	"BtN3j6plq+wcXN9NqmSey8KkhAuCIQg5JGm5QGni7g+NMDkVUJVDBaEDCC1I1yVkb5KQVBuqTBoKfPAi",
-	"/0JUIKgROSHa0BHDl6EzaidKp1Mlr2ie2IcNlfwfJhIiFcG/gill31dkcgadOhRnY6TsktRexMUohdVP",
-	"cXSKQPgGVLn1tXV4ZyYypliWJuVbQaeR6wAi/yj6TAlmmPbpnZ6AuWZ8OGSKSAz/+K/bmOGxG3Zdw+3u",
-	"Pfdf7aYKBkFrr9e+XTnqHl12WOb15r1M3tltEAtxop8d/ey1TOAPID1RO1XUtwO3K9X3Im/KI2nBuwbv",
-	"vn4rXhj6BzaWtiKNfzTte9cWcNM2vuuo/i0d/eu4yLGvL0YLttXX17DbKmKzSVBuo9Pv2ykwYsffjpjw",
-	"1z7l2p1/y+9wv5b9ojjf/IViR+B9rnTsEIzOW+wQ3K0OwetmyEorZIkj95iaB7/dLNotY8f/NjYR7pKH",
-	"e9v6NTYVxqbCJ95UuIE6u6U2w29XGW3bDdeW5g+h3fBOhOP13RH7EGPM7w77EDcST/fXmRjN4Fj0v77k",
-	"XrcT8IYbbKNjcXvzfcxR0tjCEN2RWFrxADoaNzMxYo9jpccxmj3R7Flf467d87j8DtGQiIZENCSiIXFf",
-	"vZC3nBS8rTZJV7Z/xdnsF+xn4FcsJdxg1T7GNEy1Za/ejgVyxk/tO90T0OEBrQuibAzpz8mMzq3lAV0K",
-	"YUKafI8cJ0nIWyb1W7rHcUMyNmXCmi/ihwSpSHwAuSdSnDr2KEhBxnJGJnYCqb9t2iHnBRpzdMQI3Akl",
-	"5bPk8PCw8nqQDJW6lKg6Ic9+Im/5r2WeVKqeeHZ4CCNdS4uf5phi8SxVLOvaX0zoHLslhmzGVH0dha+9",
-	"TQi7YoII+C7AfYLltun10trmxtZremLTBtc1LRv3mD84m7W5/JyLQSsD63dheB47bGOHbYyf332H7XVd",
-	"tbTVdgPNpQ01xfIehTOjSca0NdQ9HZRTChNpJwBuiHAzQWEZxH0ofgGBO5BiyNWEZaAu2grOc5zeluXm",
-	"PaUEF9+yvSNyfWSj3MGPu7HQiYLkIQoS3BIYWLrRznVHf4WAKDTFDdMoH176Mw5CSxWVEjSq7KEvhLGG",
-	"qRwxa2tWRAdUwIHY6BLNjLVKqRcZiaffg8ZYlmsMyA2oobkctZUdv8PMH7nowJfcQHL4gY2CAz56lBtP",
-	"Sm78CXHnoLTtWW42PqhxMWpnEHybAeKtihtBJ/xFrmuBKUamhR6zDATE0C61D+MrNuLaqHniHMRy5uiP",
-	"utahCR2xAH0A/yJTmfMBZ7pr39DKKHArPddmh5xaN9d3zmOnPbj0DkwBfHkhjRNVIuMZNRidn4MwlH3N",
-	"1BWiDSRw5ZQqX+9LXAhhiXBbbJ189CZReM8NRFtlbKN0uxRyJsKeimLuSYm5f9Q+/jIzKQk1+VIwH07S",
-	"KCLmrm1qIq8YMXLjpsbXUpGXZx1y5r09Kz4qJZmYT5yTvpU2U+gs6i6G+PyL+JlxTdgVzQt7cSX5gOS9",
-	"mCmEGJe98KfDw54QbLawGBV5aYgUAxcD++nQSlhKJlwUTqwRxUdj0xOplcUX7i5pAA0J97GTErIYNXp9",
-	"Hwo9vtYYfufCbevJNNBWoe+9fcZpYVyLxNnzhyya64reak0U1kLOopyO3W4xsbWExl4IWYgBIzQohKWK",
-	"DZJQho4gASRYzQbWt2PLH4xlnumbW+WcwrIKzoyZ8NoUkl0jyhtQ4z6ynFHN7lpZuMf8s2AQ8F9dXmIX",
-	"sv3Vj6MY5bE6By6inYcE5dJSjlieEdvOHp1ecSKXUDJmedY64LPM47Hnyx4mklNtNCmE4bkLnCh8UtYh",
-	"f9YapxUbMH7FyjJId/jIiSC0jwhaAZWREsWumDIuaa8YlHDiI82Y9YRXjmBdmjGbu66SJsfk7zLP7lrX",
-	"xNLEVorAfQ34QutiwDSNvcdyxKjTok6LJYePV4NaOVN6ZQnREpWPkMEDgq5G8HxuyftSbKiYHi+HkT4f",
-	"UIFpDC0LNWB6aa7kenYk4JKA+oRUjB5QIRyeicvCWAVPnh0SzQZSZLpDXlOeswwu1SSTPWF1ecZyOifc",
-	"YDQRg5QVHGSY4ICKxCdkKnc8Jqn9UwoJGQ6tnrrITQfwVBw+nGbqCuobnelgB/SESxBxpsn36R+nH8/P",
-	"3r+7OH958i79ockM+IiLuWsJmBjli1G+GOV7WrrEiu1qjpuzpfkre5RaaRPFaLa8bv354SGkgOCpQ3ti",
-	"rK+WS5qxjHzPBZnIjJGBKrJuSJihz0U9MUEgBHAJ7gqwv7pi2Q+JcwMBoF7JAdO6J/psxAUoRW3kFNUD",
-	"dMN5wgBGhqhQBmM2uDwGZ49m+8AN4MQ+llFKYbgoGBITyALTeDhF8DppNndMBna3Ofh7X4g/lOoXoEVI",
-	"naQC1gHoGAwvniAyP4VVIX2aUzFgigjGMlQ6Rk6JZiLjYuQ4FvpsQAvNQtbPvsqSvP9H+DzXVE1TiTFu",
-	"21rpu5GYPLQvOZTKdzF2ATcsJDXhVWDRIBdeEmvAbPeSPW4f8m+IaCZA57LX3RtKVWPaYKKYwE6DMX8l",
-	"C9Qbyd7n/ZHcX+TjuMuyb7uQ7XWZvZ4Lpht1GNzMrq7Lq24IOeKkxTYI/qS51Rd+Jw1uo+NrZ2+hIqZz",
-	"IxdK+ZBl/CdIWbEGA8pHGIBTKAlNQikhcebh67z4TN7D8ZIKE/jdClnJmE+nLCMfGRrE58z189o/Gjax",
-	"8pPpnnBmsnKXEbufNbJ34K2ktrMgqb/iQjOjkRPHoaxTd+xxlv7eHfIHzQvmji+IsQrxhl3jpCc09Mw4",
-	"w50Zw8UIZBFUJih5xWEh/LTP2UAxXI0UGoX1xVDJiZ2MYqQQaHKNmWIdchIm4ihH+kU2YlCbpA2b6p7w",
-	"tVPss0GuGeoJZJIQbYONDTeQgmG3E+ATQp8OXBWsev4/zPscHr3l+6Pnz5dY4LAldp9jBCe6PsnI4rh7",
-	"DEfhVFA4rzf9GwiW/Bd2lXTVU4ZnZ2ydQJAqEcwvRqCi17Bu55A9f0v4nGrKcCltSVBXoNAeCWOJFzOf",
-	"4J3WVR+Ph3ikug6bco5U79G+67FqJUWmkVjNuyWmkfpGqwi5BbH2Tfwi5FXA9g7hcntbZ01bCZwGOaoP",
-	"vti/fU2X0ZLUzlNkJHmgeejqV1w7Ed04+F5N/6qI3+g1IvvI3a9v5ByJflnMz+wW50jNILnJHrnue7Ug",
-	"GQGrA9yqYG40sYosIxDBG+syKOeBleEXQyUnELYLFXiY0e+JKq8I+QCJDCgQAAPo6PAIh0IttxRdDLhe",
-	"MjbVZFamJJYzknyTRbRTdk71TSIfyY44vreocSMLSSwHf+IsJK0V3C1xj3yTcmhLO7KJ3H4IzCNbFIO1",
-	"fRCpRmLQ7w6pRtaQQfdHMBKt2tjMsoZ4Xpepo3nsNkhFbnuWjy/QGXG/oycRSyAeAIHIOoZDpA2p0IZE",
-	"YyYaM2vo1rX5QhoHR0MhGgrRUIiGwt0ShHxrBu+2GEGWdQWVEmZTaon1VWAkd4jkDjFiebvkDjU5s5TX",
-	"4Uap42sNH1nVtv4mifaBmla2+uOr8v7WCu91q7udL/pNCaBY4h1lZ7sS78pua5CPq7DH6tGOCcSDEGTE",
-	"ngGPdwJbmbQoCV9R230nAizWgu9Y5GPjOvBdqgHfYPqx9vvu1jXWfMf4Uqz53s2a7yVmSZPH1qLWOwtN",
-	"Z85z9FXZWJ9UaNZU+h0wIMCxC0SpzfXghl4yKGKVw6EDbIBU08RnuKqF3yvLt+/E6NnJXFIs9d4B7/eW",
-	"FGws8Y4l3rHE+yZ91r6wu1614B1sQEnSUzZIbyz4vhN1sm6B+GMsDr9Fwem3SawHjxHCe6gHXx4XvPcq",
-	"8GgcxyKrW5TZm9Zh302l+LfO7vGEQWPBV3RAYsHXA6oMX25CxHrwhnrwaNZEs+YWte7GdeO7VDMeTYdo",
-	"OkTT4UnViq+b+bubGvHbqA9vq6PXU4uxnjzWk8eI53bqyVeWkpeSye/wpVLIF4yD+ZEi24Mg7MpKI20U",
-	"o5OuKwSHJ4Y74rM7JB3AuU2rZDxjppij/GFXXBYaKsgJExnLjnuisep8QBVQHkEZQk/8x3/8CUH3//gP",
-	"x9aD80vgto5LruQm8XPyNhSwbLCEyDwLy1TyzPnieHjXwD132CFnUEuhWE9QxYhAGVxSzSF3XTElRpLU",
-	"/iMF8Q2XuZoM4amRMDuW/uuvtNNcZe8n7xfegQ7Dn4Uzx2El8PVPBtY17AJFxwF8nX38Oml1Rbh1JvH3",
-	"wO4B894HpxTG6C5J4YduWLQ0IWlGDe2mtbUkVPeEp/vj2vGApDy7dp3IIO2HJSSEZ4lzTqs7Kn1Dtdk/",
-	"hWmfvUoJhbeptCtUvy7OP9BEhTQjtCL453bCV7QLKSRhwyEb2M8OjIOnV0zNybMfPaFg9TNqZn9BYcaB",
-	"M1/Yd0sDj5Q/Ah1yZggLN3Azw2327Ecy4aIwTMPW0uPCZHImcKVmdi+AMa9YZp1ymtuvIyTJpRgxcMt5",
-	"dkyUnZ+wM8cNU18o2JLhi9p59ARYDELajepYeeyGF8TwCbOvUs4jUDXiaeaapExkqcvcUjJVsp+zCaEa",
-	"t0AK+y295HARrAd8PDow9oDTXEsy5Dnw7pAZHE9y9OyQpNZaSe2WMi78gGmWrPF0um/tarAzfgXJlrSL",
-	"OJRhG0EK2W0hjsENtx091Zg7MRCBsXc76tZ3ZuUGIT4CMQ8yZ6ZDjp7/3LUWFplQMe8JeB+mj92On3CX",
-	"C/rfJSFO5VPCuvx58unl3y/OP308PXl7nsL0pKH58t4XL4zXtdb+wUX2T2DoahOPeNX60hP7YdtceM7F",
-	"oFXo5HdheL5V87DFW9lv3ubCP2m7R9szCUfSWr6PxjxN9q7pkspM97p7POuSo+fdH4fPBs9p/+f9n4aH",
-	"bP/I/udnevRi/4geDn6i/WeDw4z1xIJW6QnQKeRLby/8aq979DzpeTunt9ft7RXgZWW+8PEgYxO57/6x",
-	"f/ist/fVSqQaFd0iyVy0sncueLJ2DKTFu/8mBXtwfU1SoZos92PFVvfxgQVL/eCL/3F5zydaN2UBS/AR",
-	"ksBDZ01bKwc7xHPqUWzO9IXEVSM4ldD/mHbJs+Tw8LC0gvxVaNMM2YypnijNez8DvHlO1Ygdo7W70EWq",
-	"WHOm4bfKOVg/hIEDt9YMeveS/hUz1KrPNYLLCwNvlIaxgzNGK25f0r0XFZs7gP16BrJ15J19nDXml/OD",
-	"voVuBkoEmy08sy6OwDXgwFR5jAD1Gc8qDgB46lw7tPzMMfyApCpybEN9dfrm9NNpx/tD3v1NFzLB1g4Z",
-	"gAg2EooH/SQ65ENOBdSWg7clSBB9QCBqXxS8/vRgmlORNnNjwmV3JiJju+nuJEvxw69PNrow8OvdJUd/",
-	"dcWQ9tr2M66PaiBjxgqLkoY3U/MLVXiqdDsudm7E7GfMft5m9vNDYWrKDGOkeZ6QPh1cWlU3ljN7Audk",
-	"xhS7gXm0UctfMWXWVPIQ08eRulIkUVP1oKORlCanhil/TTdwE1ddJoiVm7FibH9G5z0BFbKJqwvvz/GH",
-	"xNVb9efuBzl0VeH9uauv4plG92iKEUT7/7H9s/1/h5zU5hKClnTCsDILYHQo8VgUCYZF8U0vAkIFPkFI",
-	"fxuuyYRmrOz6nCo2ZCqFFFF+hXkUsugnIgYQVSzriWA1XTFVrnAtgDpT0rDSo5xjMyrK4w55Fayt6yNd",
-	"2z+4hTUbC8vaFoysY7dEfgGR1NZv6AVEAX87imzrboHcunIVemhdwkIWSqc9gbsC9o2/b4fA5kffVdj1",
-	"dvvLvtwn6f5BtP0fzathbHs2BiyBREJp1Wn/1VJiZE+kB337Oi6nUc3XLViGwPteuQs1N5uE9hHRInx6",
-	"FiF+9/UNwvq4h28P4hGN9mC0B6M9eFf2IJ46qEAJimeJxSdz1uci42L0aJjmZc5+9a/0hInmy2XYGIWw",
-	"vEXrejmZM+I3VAxgxwD2tiAIq/usWlFXlWffRDG/DE+wciYiVfxDtc7Lj7g+QmDD2PtscanK6E1eIkIF",
-	"3vXqRsDA6FZFwMAdAwys2BPLzYlFj+lRYQZ+g2GzW+3A5YtEFMDdcEBvT3dGLMCIBfjUsQBbqarb4nr/",
-	"Bq3QGslvfYH9IMD8tiX/qhsgwvrFqNtdwvq1lD33iO4XzdgIbNNSLK8Nitc0dCuofbc6x8cWnYwwPNFt",
-	"iIUHDwHBr621EIH8qkB+0YKJFkxLpbo+Ol/D2GgfRPsg2gfRPrhTmL7N821bRuorZcvGYH3r6r2IvRdR",
-	"QWJY8pax9yoCZjn+XqO4yWVhHlExNL7Oky6EtkvwDUXQdvgaBdCw4LH2OYq77dU++zNdEWT4q+Ulzx8L",
-	"geKj0rvogYOwNshwMap4StiRCXEWqLOAgIl7UKgsMtacS6dKTqUGVEAhPbilazTpiUIYngMsIh3BEGU0",
-	"xkUqU5nQuW+WnebUDKWalL2fOoFsoJ7SAdNJvfg7qdDR2wnndO7bSXtCMA7Ai1isSoRUriG1BB85JoDN",
-	"OOOakaPnz0kqpLmAqdr1T/HBdbySDgHcPGxh8wtSyvuMSNUTtC+x8Y0b7eNJAyqENKEpWARgyBmdd7GT",
-	"mIsLd8u0Q9JpTsXFmOoxgCoiUOqQpB/en38i2HQKdq4v8uqJckW7gDMlxZCricddncgrmmNYK8/xe+gm",
-	"zRFK3UHyxTL3hxsosh9wkxL32rj7DRCh9l138jeUtSM6Qji5rrOea8IzkCDueEKYVhOaK0azuZVsZmwl",
-	"pJNrj77w/fbWPRa8x3BdDNc98PJ4Zwo0WJxVt3llRTyWMTo872AuEWct+Qd1yHvBqi69HZDCPbkUF1OZ",
-	"88E8tfZUFWOkRPh2YX9rejGRJURzMWBl7b01Nq2knCPqPdythCQBDO6pzHNSeDNPdMi7RcMWTViPbl0i",
-	"lvhXWF5nv5FV5cY9qUzawzMxIPfktmNlI8Ti9KiWolraRin8crWULGdQCbGLQgesMfCGE0QfrTr2yCIy",
-	"lCqQhlSwwWooZcsK6Lcv7h+L5GyWmDtb1B4DoPdXhr6GOXrwhQ6MB2hvDo6mEJVMu8g5U0Us9HmZYDtW",
-	"iH9QZnRISqdTJa9Y2iXU6hu9cIVDcMeraJ5CAMK3OXBBUrgqTeyzYCKVzpxBoRQTlb5RK4SQPOfYE8NU",
-	"woSOcMk9qdpaihgXmvVExodDpshQyQnavzkVHZJOaaEZRnBx1ta6huk4OzhVTBcTlnZIqi/5NO2SnNEr",
-	"pnvCysn6Kx/j5IPBLa9YLcOFTwADX7Mcav3NmE06JO3TwSWyyyyueU+AZQ5TYpm7RS41uxa0XgjMwptl",
-	"9jtZLwO/UnnzhTt0SOo9k7TrIuMaqwLrmJCVCHIZTcUKvzG9Yn6eCdHyelS8Q04EwW1Z4jFiNN3XFPYE",
-	"bCb7AnW4EgdISMMNcHtVgsKNMV203u9CHZ3AtNpiFp7bhWtPl7MNz+aJx6EftLFQqfDD4xAr/KJvFn2z",
-	"+/LNztF+cRZRgroXcrTFhCXEGg6QwM0BmjrBwJ+1h7zSXW7UaUYVdhU2Onavuch0glnVORlQzbqlkody",
-	"nYS8encOCd1gJRj22fNPMK7IkPK8UEwfk5z2Wa6PKyQV7hYGUYj7c7hRUklSA+NeT/TnHqP52P+gF7A/",
-	"yjw10cwkrlbRzsWbdBkfcXNcxSL+8fCwAmrcnxO35oljFUwIHnc3w56wD3E5Rpg4UoXOS9Rn+wpQSoSR",
-	"zD7yheoid42XUC3VJezfhbUk7doiD0fmXgcIH0s6Dzv9xUusHqFcQO2T/UvP5bth2TvkZDBgWpdrnJAZ",
-	"64+lvMQlMiXg89CKmEDNQbMJsPddMkGkyOdN9s457pZrhs51RWInY5VGSaU2lRkXQ7mX7HF70b/BOEn2",
-	"7Ae3/9xbzIdWNdqEfn7DxMiM97ovDg+TvQkX/t/Pkmt0aMnihEAEaeOLvOQwfBIfbrjkIqtN99lh8zyh",
-	"JK1GxhZ0tR0yoZ/5pJjYf+A03b/CJLkwbMQUznI3jQr8yAg/rNcwLRbHLak/hT9vHI2ItsFDjDBYNVJB",
-	"pS/xm1Am1UQwyuyKxsKYotdX+I9l+urvcgZcphW1oCAc4MORhjlxWvWFrTtZFqCWsNqp/fUvMCq1fyvU",
-	"iInBvAsqDbxQnjNhkp7oszEXWUIKcSmAdxbA9BMyVXKkmNZQMJuxnF8xIHJxNUTgQLv7o99f8c8LbL4b",
-	"yAL1YB5KkjrkpCfchaEIH+eCJHUwPV/MivCbfWncAjhaACiuKoR9bffnjqOZDh83xXInq3AdM62fHDwU",
-	"PHKnktwIHypwlVtIXmC1yXHlthdOg3vivQG/MHSUuqBFPUoxG0sIrzBtNUMgaoDCLWS8qBBEj5Qspr8M",
-	"IOZip47oBin8QgNrFbYpymHl04daLyy7w7VLAyyY+zocrIqFEAr2NtoRxEcbgNPCTbLKc8HFtDC1urJg",
-	"YgD3drino0f4BA2TwDOcuhfCt6lOoCfkEOJdcMWS5otzPDHrBidOxRVXUlgTolXAAb5dO2f5pf9tq9BA",
-	"Iaxf+Aeu6Roj0P1ssk38oQy8KV7+dGGrLmw+/HS6xjBpxkoWozGYfiXyD8iYWTUV4uNa5V3AsiKpLqZM",
-	"aeumpF3H/FEKwVBwD7BzEMMjdES56JCXtQM4YxVuEUzHAwklGxorPo4BrHzig5ZpkD8pAUtTG5/ED2VY",
-	"vrSRG2CTLim8fUq+JO9eZJ6vmU9Hz5vNJ/dqF7xOaDuUakINmkc/He2ttpzqH/V97atxAWcirLwXeprZ",
-	"TeLE/EBOJlQf176EXSR7QtNylmndhnVyH0XtEksWHre3xHp9bs3CBnt1ZdSNDw1YFYuvbi3l5m37Oi8+",
-	"Q8WFh0Ckzrj3CkNI4zw0OUOXA9w8MpaFOiZDmmt/Z/AvdIe84ZfMS8QEBGyDzoLb223otUtNc1WXE638",
-	"xjUcU8WyC5hvE/NxX8qcUdG0F0AUdrFfBGQlCH+7G7wf2qgHOiXNq2eCRe1U7xdB2wHezN25cibtxnOU",
-	"9GBqYTzdON5ZuydBQZVk6vDX+g6Dmy7ZWTC6thxM2DPyLzfqrxauUP2owLcC/YWayaptjC1UZZm7plAM",
-	"9R9QQCJBkb0YqqdrqreUgVbPoRpzpT2+j4dNpmZO+BD4nJwlYx+CJ5AbEK0TYLW/tuvcDcu+IOSFct8b",
-	"zKX6onr67p+Gh8vW1q97ubZTaqz9u9fd+/++h8/6///rcP9nuj/868uz519/+H/2NlttWGSIU5AJcj3V",
-	"5zqSebZkjjBqmWT56UWL+TjLpFlgWCkQWjs1A3wH3M/BoFHE0FEDN5UIVV7YJ2A3eO4zQNTQXI46ntrq",
-	"2sPtZqnQXgWRdN0c7QaNXTJY1RbPTXTJ+kmXNtCNZ6gc6ybT6jzhFEG5p4tvVjWSwQifFlUDGU1COyQh",
-	"VNfM7kxCNsvtbu2o2lCYH8NWny0sTXKD1irbPJZtLK7NUo3144u14y1/OnJtbdeEZ94QhheuT80wOtlX",
-	"bNmOhxG3OTNUlzTX0glxL0NKAn6NRHfB+k0wbJng5k6qvk4adpQjp1v8KqSMW7bUfEM6YEY3B5hAJSct",
-	"dOCvwY3tz1HJoOAGTwOcWE/DVvsY3nJp1MhSLQl77XH79fwpgn/gjf7axNJBb2X3GyVR+a+MpUH46SVe",
-	"C/GwdiE4GOYct/YBuPqoxvAbhk9iH2UM8t1+kO881P4B2pP9nDdH8SoPWJ6A8rZyaW9AsY79FYBBgfXZ",
-	"n2OX+EKYCKOL42sxQdDJIQTnimTs8YA7orkO8a6KGsAs2FTJiTRoC2VMke/T03d/nH18/+7t6btP5+kP",
-	"rgpJolVMUXVgyuno0N8+mMf1yA+47qCKOuRlJQGmWC08eRz64qEbM3grUyz+wcAEvtJJMK1dEFFaZ78W",
-	"DXXeoAF3Hiam2IiqDAuLapZWc3gpzPQtNYp/XpUbSitLWtZsXbJ5Zb065ASwx7oY25J5MRGYzquUGNVV",
-	"V+WuSxRYf77Mjnjx7G8t7Ij7C5c9HtSAxb3SXrVdH9mo3ibw16jeonrbpnqzYqixn77uOFjhBvJshRZc",
-	"Bb30XrioRhk4GvIr5tuysDpV5lmFXBleG9rSuXDwikJiHa4q43LK3gNyU4EHGjQAqBd7AVQS9MSEzoli",
-	"NEP31jfMU1LLQAERur+ykpOpuqjlEOvNlqkxu1IuZ3WjCkpIiqHX1McvFRtYRewqMVJjj0lo64f0SLBF",
-	"oDqUu4Up12UiQdlTQX48rNadjGmGtNRlXFn75Qp5HB8Yda+KV1pfHCcC6DLP3Nwq73tt+h3y3mrmZ4fJ",
-	"4eFhJReEayIVRvpdhs9HaklG50l4I139njBBN7mbskJL0bjqO/Asww9+fdOvU+IRBt2mQ++n5tasOThS",
-	"n2XGJnLfXb9/+GzZbPGCb5vrjhZ41L79GgUeC+MaVXAZf431HU9GN76DwipdTaiE0FNC5JWrJYZWg4zO",
-	"lytERQ0bcbbcH0TgYTn0rQGge3xNIxnI6TzkLOeYhUKchHqJR6cR1+u8fPzTRfZyizDfFNrLj2+L7VV+",
-	"82i2R9G0JXQvXT3Za+B7bU5pHI7B9oCeHh+2kl+0tcGVrg28R3SlUgCuPf2VtMFuH8+fIm3wLa9rxE+K",
-	"zVCRMHi3EJF0qTSXtSsFRb4SFOn0M9eAvhm8gwqPCDgKvj4XIRuXQAttrMj9wAgutOOaoAov5HdgxBeK",
-	"PaxRyG8FX+hmIX9LFLt3JrUfAmnuFuTlEjkZqXJjGGebGEWrZEcj6d03G4JIsBMNwV0MFa1N1nZt4OMJ",
-	"FVUFc+Roi9ZvtH53j6NtdYgDATpaUSW5NvNQUMoV0WygmNG3T6LUEyWL0hJeJKwh2oXcKczkHZ2w1he7",
-	"Jr4dtuJhmptmZXFbtkzJ4g6M6dhox29FTgLQ0BI5Cdla4+WIl5DuF8vztHbXOixI35aOgjBxVX5cO1Gp",
-	"x3ImsJu+W9YGOqR5bjQ5//vJ/vMff3KN+iceEGkIBEk9kU5lnqdQ5IjPgTZrJrKp5AIrUzhgTqA8ueAZ",
-	"9hHPgD+TauieJ7QOXmWnh9OHSsZcSxDMPYFdsgj84NH3yYxqH688Jumr0zenn07Jga+7gbj4/zuRGftF",
-	"qumYitTODjr6l5ISfXJ91jFTvZYwXjtNXR91j47H74JrXbDMqYXWL3BWG3VzrrrOEruYq04CTxp1R/Vx",
-	"Z6/PtrHeLod9XBF4rjIlBbGVxux2dBRjdvt+TZqQ3fZoJtesmtLrW5nUPjNV+PH+HBskpkoC5iM10OGH",
-	"DQf9OQIIQRdA2TSg2UCKzFo2wMbjwWD8LR2iSxXtKwAQNBkQH9mVvNzQgIBRMT2+FdtkXavkRl/Q7YAZ",
-	"1TEv/jQig09ZYKNIu0lgL0lSvyuDcdYHdGZtc//VHUjMh5Cavn1Z9eAz0ihxYzr6IYsQzFa3NfgOlATA",
-	"nKVMOg3hLcFmLUJcHfJBsSsuCy+NNASiEOVQXjGV02nqAB0TomVPuLAUhx5YRwU5kVcsg01YJhXBrHT5",
-	"g/RQpx5v3XmhcJuc0UtEy2RzwkTm7dNGOxKWINqROxTewk+yrnAOo+6V4NrO4bajLUE4Hy+cwHrMJfHQ",
-	"weCazYDhP8PAWMzBR0s75uDvTSnzq2DVE1o5v8tUtEeEXJaKB8SoBaxvgNgoCdN+k0SxnFHtgJb6Bc8N",
-	"4c20ln8EBMo7kpMBVLu1iCxHNFcfwet/p0vQw/W3Qf2T1r7gH02LXW0mZ+qKD5j7fJ72pGUpRYl4a503",
-	"h5U994h5S0oe/vTPeLoN424JNq1McMPb1ib4jxqrE6Jbdz/VCbPyyHu5E351c4WCE09EQ0KeCsKuWBXV",
-	"qc4DgArDYUQD+CBCDlJ0pKxSCeF+a2O+zGWRncIduSDaqGJgCsUy8p/n79/1RInJzUeC2r9YMXpuqMio",
-	"yogXZB0Ct9CBZUpID1sohxXiLoTcLsvNmjvl/Rtbr1XInkj/PP317+/f/+PiH6f/bV1GJSfOe7Wz4mIU",
-	"3FQKzAaKX7GsEyYHv0UnVzFtpEJwJGV/A7CJJwYxFX86IuwzYCeDH84nbHnxgxdAsfxhbZm/dgHE4rh7",
-	"9BGD3ll38isLH5w0eIo9+re6qLFDPzrasYZht2oYZkFZNtg+VadrZSXDK+9ggTEkwRiy7hZiVLpyhReu",
-	"XKHR/8KO0k3VtxsXyw92WgdUe/Pd1oolCDEwGqX7bUr30Jp/o3RfUvTw57KIGQDqA6iqj9f9/vGNB76F",
-	"HOWS0og7keiPRTg2C8WdrXqIMa3dLFVYcfKBEev62T+B2BKZMDViSOFFvv/4+iX524uff/qhQ4KJZw8S",
-	"F8CsEQoIEAvWM1KGqJdvfxkzQVJd6CkTQM3YZwM5YRppCZsExwf7+GgM7lyM6AOu1bryrhxWnQ/stH3Y",
-	"af/r/uf2WKJXFT0SYQOiZR4t892Ju8AZbKGfm3BvPjJgucV6wSFneaZLct6pYpoJ0yFnQ5IWypNmoJFO",
-	"NQmTB1MdIAIQIgeTLgJo5S/ZtLG+GdEOojLeOWW8NlrO4rio8qLKiyovqrztqbyAlLNeqmEli9afAMCA",
-	"Rer11nSuyUgKlhAj5c0hqaV0Sbep0fzhbl0h9rJQ2uqdu4ti+SnqTQq+/OBz98lbFn75AMGDqPyKoa4d",
-	"bezDLeTAV5AvvRQ1CRFsFlj02goeZc3s+fLmnY9MG6qMdgS1LiRWGh2h3iuF36WhAquCUskznRAtiWID",
-	"Zsdjaw4fCSSvk768GDptxvSqucUGJnonVjk+6mTYElErpld3LoMQrd5o9Uar9w5VkxWYWBCMHLPr2r+r",
-	"ekjPxEAxrN1NR0w4xZB2yGupyPMjMpaF0liHjGXJXENRrudk7UszDuW+Sxs4Y8zniaiLksResBkpN1RU",
-	"I1GNRDVyb2oEhHBo8ygbKjZSKa47cllEBbGoXJMG9nIs9Hc4skTfDFlKCWyQ9LVAkFO41kLi8QFr97w5",
-	"PnPu2zkfbeGQe8O1pXkYt6RtswGAMXI2P/m6oFuSI4ahQdpsmJ67AnDm7E45JGY+ZSRF1n47OK0g2+Va",
-	"eqgRXx1Uxm+sVFHMFEpoF1vRRW465MyQTDIUNxj2qUdjljf5fmL6KRQkfmJ6A6niRi2J19ql96WfLsPp",
-	"sORDHGtB5ERBEu25aM9VhPA5oCYRKwNROt4gcseSTviNWBVjmWdM+SPpgM2VQ3siA6YMH1qZwhZObQL1",
-	"3ezzlKs5Gm5GkylTE64xnA7NylwH9AtvugGKqDMuCCbguMBIwkRmDNNx2PdzRXOekYFiGROG0/yYHB0+",
-	"C2hXCtxyMhvPfemJleQwpklo/zmWJ5OzteX1PYngM3hlA5mwqczzlQM+yDwvB7WHNyqHNErsAc3zayI5",
-	"WoGP3gq0e66UP8mXPcVotkQg+T3kJQTumWYIlsXnXL8tiAs8moXK97p7B3Du3L2u8bgFkgXIdUGo0kEU",
-	"f6eRh+E9iAGpANtYk+8/Mi0LNWDnzJyJaWE+KHnFMyuiwMQ8/YzreI6T/sHufUEnbK+7N8yLz2C2NZwT",
-	"x7Tg1wDs1C6h2prKEGFNiLxiSnEr4qy8nCKIQ4e8F/ncikAr/chAFVnlif62y55KDc3lyD60/MQ1FomA",
-	"14czsS71Tc+b5tQMpZpclLdrePQ7OmF6SgfWWB5ywU0lf+ofq9iQKWvaAZLOzU8V/n5ND3MkPEC1Qfpc",
-	"ZFyMvuVh9j7+Nk2PK7SRE3LJwQEZEm63iO5a1wJEJqgnTMBWXn7FI92Ou7AbbNm3rC6lHJK5LADQAgbC",
-	"zmz5kKb7n4+pYhnRzBhYPfCV8rxcwBJWBOAaczYwUt38vJzOmzfmh5wKnZA+7m/Ym+Bd6cQDdGjnk10x",
-	"ZVYdABy6ZM3QRYNHuDfp4ilPCChilrnvBw8cUp4XatU64j2bdgZOBddKVSWNRpZIu/vgh5UbEKm9Gt6J",
-	"TxggtiP+iQkQn0C4peWkImgmhTYV3/XmZw4VY/+zdBkVH40xwzRVXAz4lOZgv02hRKEq0W5+Ch0MmG7c",
-	"f5gzKjNZoXAnKQk44RPhPGGDApoo0XNt2GTFNwtmb8P7AXgb3FBzMcrLFUzIlMlpzlAa8ynLubCbtM80",
-	"zzAWYGYyKDUphnxUuITGjbNxeHHX5xJqTbpOgqAFohNAo4HzYU1aXAq3829+lC9wa/6us7GVmXDkCOD8",
-	"D3m+YqP06eCymDadaiX7dooTZhQfaBe/5XqBgRnJW2AFfKi3yTjAqIzVSPtcVA+fsxSsxv+8z5SSaHEi",
-	"UAr8GJ35CItxD9YxAg7EHRi5BjbdQUAP99j2z06vOJCvxiMbI8APQUB8/fp/AwAA//8=",
+	"7P0Nk9s2ticOfxWUdp9KsqNWS+oXt+VK7TqOnfhO/DK2E9+9sR8JIiEJtylCQ5Dd1jj93f+FcwAQJEGK",
+	"VKsdZ7arbt2JWyQBHBwcnNff+dwLxHojYhansjf53GOf6HoTMfjvx0HAJPzXFY0ypv4jSBhNWTilaW/S",
+	"Gw/H50fD0dFw/G54MhmeToZng/MHFw+Ho//q9Xshk0HCNykXcW/Se7diJGV0TcSCpCtG5Epsev0e+7Th",
+	"CZP2ew/ge6N3w+EE/k99iIe9SU+9e3TN5r1+b023vcnvvU1E416/d53wlPU+9ntqmM+9Sx6HUv0cRJlM",
+	"WdLr9yK6ZYl6QrKIBalI9Oe+V5+76fcSdsUlzPJ03O/JbP7fLFDE+P1zb5mIbAOfs+N/7Pe4lBlTXwlE",
+	"sund9D/3UnHJ1CoDDs/cfOz3sk3YjlI3N31N6ScrFlwWyE31Dvz+uRsVvCtVs6JRJK5Z2JssaCRZvxeI",
+	"kPUmPZGlU7GYykBsmNqVJBEJDhuylPKoN+nFguBsSCiCbM3i1G4lUoxsWLLmqSTpiksSrGi8ZGb3QrYW",
+	"R3pHjoajXh/2SRHM7tJG8DgFqgL5apa35lLyeDlN+HKlCNvr98SGJVRxGU74r7NC31J6k96GpsFKPQ6D",
+	"KRaaK1J8VIxKJRymvWaqHtGTIR/K8/2Ac/rSY/Z7iYjU9sC+hGqnaRLzeKm25mPpZLxh/8yYTAsHpLT5",
+	"bbeiSGj438nnXkTnLAJ5l3LYp5Bd9W7g3Og1qt9ayQRn6iAxC5P+y0jGw8jCnBa/8ML2/X5/n9zFffLR",
+	"0vu14WzLeu5acWOk5MtYHee3LE3x5DnPs5jOIyVN0yRj/Z4I+DSly96kdzUaDAfDoxFcXz/QUB/O14mY",
+	"R2xdYnctYMdkgz/LR7BnC57IdEKONxFNFyJZT3NV5Hh4zMOJeiphhEsSC2KeIvYp8qG3TOgipiBJQKSr",
+	"mdGIhyATpvgnv7Tv8ulcctfOFbbNfnydyZTMGaEpWQuZkvMTJRATGqQskcUPotA5VvwA+8xjmdI4UELx",
+	"WPOcPK6KtDWTki7ZnVNVpjTNZG9yOhz2eylPQVr/QENipHG/l2436o90LrJ0Mo9ofKmZIg1WLWS2HXgK",
+	"B3MjQh4vRK/v/HDFEjxQvfPBw8HQCHDJ0nxxvcJ5ZPEVTwTw9fcgxd2r7MnPPx2NxienE6IHI/BZwmOC",
+	"Et9OXmZRce54rWlNI9CyCI9ma00ALtqIxtMVlSu8+BMYSdNDb3pvMur3zF2L//KsGhdmBc5J9QZ9ooct",
+	"LAP/Ng3VHpRnPLi8kANtBwwCsVZboZ+P6Zp5l9hJjkcMTucmESnTNNTKmrNt+vqtJWp+WSdsifvAMiV+",
+	"1RzlhgbMUQkMUwHp1daigWP+DB/ZRDygT0QGQ497/V7GB4GIgJ3+x3hxcXZGgTU85woGKonKyrjFa0Hp",
+	"PXMeh3qnrOpydZQwGqrt72xE6I32KBwH3+7/Z/ewxa45W+HRd+4P3r/ZwfuYb3dV3Wq15BNcsr3R4yyK",
+	"bm4cNnqr72DXMbDEnVpE2acjvFBFcnw1HJxdDEYO37TmM6H+ocQGEjFQc4MhAxEveLJW9B31ewvKgdSj",
+	"Gz/PsCu9LR9r+YfHmywtX/35DX9yqhRL9SnPtqYJZQt+qbgQjpbliSOHJ1w1NaIpKikJCxjfqFfmY/pw",
+	"Ppw/CE7mw8X54kwpDhwVrtJGj/RG/5fWgxio6IYcSuFrUlFK81eUyxLcPA9TjZ2xct3uZxatSbZZJjRk",
+	"BGlPFiIhCYsYlczoL8e50iS0nQqvvsHHjoFL5FambG3VwqP8HasY/YojPcNNdk+OXZVkVyzh6VadetCu",
+	"b0on7jZbM1zM3Z0Z12/N2LM1mjdRiU5ZckWjqWSBAAPufIgTQ8ZrnGLNkEPPkCGL+BVL9KiSsbhRYvhm",
+	"mx/zX1GNLJpf7hH7J+3tJwUdsoNwwTvKvP+Cpgn/VFQYRJSt44o+Ou6bR3pGqS4LDrgdppdsi1YuR0s5",
+	"Edf6YyyKfJ/FAXuTYZ3oKckefdz8n6o/k62+XWHRm49mpXXfraN2zuTaSFqxCM28VKQ0UhMubIVH0lcX",
+	"t1tOlxZUmt2Xpp27wF9RsPnX1++FXGouHlanTRNO46KRNOXonCnfMh/7xe/m69rQdLXTyrS7VpiPcxgl",
+	"+jWuahbd74krliRcKRnwKuoBQKMiPX6ze+GQZCWiUJuYu7W6uRLFSqjw4Ah9V45AT0QUiSwlNEuFEfjk",
+	"mkpC5yJJQca7G610h5uPFcpvuOte3SQiPGJZbteiP6z4pQeDIYpEkSVGIQxoHHIUcfl1EtC47kp0pWbM",
+	"PqVV0XrqPnSjZKtQshiXMqyw+g5VWY0DzpNpK0FePiFKH6h9fVR53e4RTwmX6MOE6RPz4fLeDEEQIfvA",
+	"AQQnyhv2z4wnLNzheQO3UqT0h3SlVF9yLbIoJHNGErYWV0qvSMSajI27XhrHqjYWWEgc/icfgA0+9Prk",
+	"esWDFTypXf6hYJLEIiXKHpiQSIhLQlPCU3LN0xV5/ertO3BOxX1C45BIFoeEp5JYl0ifiIT859GziLH0",
+	"6A3MTh49S8R6oiYTOq6+wKHDNNGE6BV9aD432DKhCxrTkhvt34pEud/uYe63U3wT8aDBafeUJtH2DSpk",
+	"jRylVqMVNxAoajUJC0QSsrBP5iygmWS4Zh3/MU9JllwhjSUBWwAWo37Vv9BYpCuWEBEzQslaADXpUkwM",
+	"IQhdUh4THpPTUyIdfmBq9lOjTxb5gG748dUYVOFav2rZMDrWn5LHHk3RUbpzLtprwVKsGbAcYZEsr7mJ",
+	"0I9qKbLv9schC98yWb2TijGKfi8W6XTOFiJhO28omc2Vbj/MRnSMo3xSivhO9moIHBIGnyA0Ukb7tiQS",
+	"9Bp9nvTazWo1yL5U/aQOLkWHS1X12WUldzGv4Nv6tVimjIZTsTDeaiCQZCAiW2gWpXH1bV+Vp6UACbo8",
+	"jgtODteUHOVGxBj9QvnLOP3yu5KlEI92FlHUd1ovpk518czfmNa16zh1rKETpX3of5yguQCfBuXUjApX",
+	"9zPOotCwTOMRKIw8IR8KbqMPPaU0iOuYhWS+JR96qw390MPrQ7E1fI6cPSJ0mTBm/k5TsqYxXbIERFBK",
+	"L5nztNJZ8cmFSAL2vbIwnJO1UDOfOufLF1Xba5bFDSgQvG1ErLxthXP+tVByT/EBt/wTdZ+WLEP9p9/1",
+	"f/YmvR/ZJhJbdXkcf8iGw5NAKRjwXzrep+4OGm4nRP+sfxOL0h80haTjSuxsavlcYjUWlL5z6y2B0wbB",
+	"1CgQ9/alTYhDzNJvJVqOFP3GLs3+DC+cpuG08VZRlDtbjIIxnT88XwyZuWmKBEUrdtc2dPfzFfzw+l9t",
+	"Ihc1HrnSfDx+wJwzf/+4p/MEg8ra/V3w2sC5bPTYgIt7P0d6jfN8LxfjvkuP+JprHWRNP/Um4+EQozzm",
+	"5pQYugYtVom1fk+uqNIIz4b9XibhO+OKt+tZlH16Ymnk6phOZODQcbLbB7jQ9FaTf3oFXynM/EpEVyx8",
+	"ZbPEtILhnP+epZ3n8NvYmYnpoJxQ5/o20YA1S2lIU4obbfQ196yb019xvd80SKSK+FHX2ZrJlK43db4V",
+	"Q7yXTpTQv/c0jkVqEkQ+99TVnDhUUzML8pyGthziY4AabrlxY6Ui4sEWXf0sT/JwhaXhFrrZuJFHN7Dx",
+	"8GwejNnpyeLhkD4YsaCXM9NLAaafnxj2qdd68U8KydoNJ+fuSGOOGouvpjboYJNt9/Szsg2LQxYH3A0e",
+	"59G+svccn5dT9ZXf7XMf+zuiIE44tmXY2d3Ek5P5g+HwwYOT88XD8dnFCIQfnDwjdvKRJAsSlk4TtsAE",
+	"H/SDAjt7nMUBn2aJUp9XabqRk+NjmbIFjZXhQOPBkqerbD7g+cG+6fdSmixZOnXlRj66S67cJiwveqyW",
+	"rKM9lWA7vjRdJGINfGg58Q2zPt0/iQG12F7QLEqPQhZvQYwtE8yU/1gUppBnKWkczsWnYqzx9JTRczYe",
+	"jU/Ck+DByDmSb0TEfrApAn/uKvO0hMLkgyGlF/OL4OyCPjilp3ki9RVn171S1ind8J8SkSnplMxpMKBZ",
+	"uhIJ/xfIWJgodwx8fNSZ2tURJCcW6Wp90c9EMudhyOKd/hxIalXWUhBxFqckYEnKFzygKRgnkLdJ5lma",
+	"u0cxoxw8ZxOSSQYuQbCrKFnx5YolBJbtGKlmNr09MinvepK5/XeS23/PnBnXGYAJY/9iTVHB9klAeKDx",
+	"odH4aDwspEYvEvEvFuNHgQG3jCZHLA57pfRJ9f6EmF/JAmdYyX32J2Q6LmpYbpDyK/VyFqcYrTB526fv",
+	"huf55DolwyHNPLlwzQTYa9HNy2xcVT7V2lyx+z2uzbtCylXTriqDnFVIrmiwU2LRWF6zRJJUkFHu1oeo",
+	"EEZyTGwHaUM+WFp+6JFva2n4HUExJQlMlPhoMSEeG8YIOdxBvweOS4K/ozcrn9D+lUq7wml1gZCvjHx7",
+	"ut9+EjFr5BRzHiShC7XC0zG5ZomNGmIIZ8VlKpItmbMljyXeD+ZFMhoPH4EzCRP4I8Z0RAfjf4GIUx5n",
+	"5lZRg3w/Gj10OGIpYla68eysCtvyJ85VRCGTSiW2gYDx0NmUkVNf8BMup2ZDnocsTsH6LFRK6kIcdX9P",
+	"Ak6+PZuPFsPgIWXj8OTBxen5d+W0SHAJJQy+RiPzbpciovIQTjGRiCKUp2GhfBGLEYMkC3MNK+C5+oZP",
+	"wirjXyXbKaG85Rv6PKJnO5Po2LYnsHI0HpEsplAGRHiK5SPg1EaL10alAyoDGlbCAjyeZpL19pcSf94S",
+	"9hQIz5VsjGnUuDlcP0SATniuIrG05WosuWIJWVHM/MBoeRaHSlnEkhnCQ3KyGAWDwaBAbfysLW3qrOTS",
+	"mBTnRkQQZEnCwkf+oQ2VztwKIEMD8hYX8tS4gWpIJmXGwndY1eYpTKi5mPauDuSxm3rwjSRvwR6/5dm2",
+	"Vn4UHVUnW00z189ad4DsWvK44PGSJZuEg8V4sRjT01HwQOcPYoXgIpFT3KdO6jFsiLc+gdtKLJDtjpjC",
+	"wD9U6kIkSGxYzJUc2yRiwdEMWyvu/9jvFd0ZkVjyuGANg/r2C0RfDwIv8DoRYQYlDYTH5GmWYJl3Keq7",
+	"q0JBZ+2Bb+Om3zZ7v6k2oXXSKATCEy7QrQqe9n3qFhq08T56s78HSnRiFtinnXXM/5ZbcECiW0oesAr6",
+	"nu3viu2tfNqzqOe0tqgHvuottm5VTYIf0p/xlAzsVyUFX+Rrnj79FDAW7kgnddU2J+y7A+0hz6d8OB71",
+	"HwyHZL5NmXxEnkXZJ/JKFzEBysQmlfDQ+XDoKD8Qj5wyPcN9PXxfcOJWwRyPc9Xp13iTiEBNaR4x8kTE",
+	"KeZQ1ahOL1iyRBfHb9aPb3ekVSWZ+ka6EuFLkT5GcJQdm8ul0U+5BFPvSMTRVqdf6gpoZdSLmGEqTJIZ",
+	"M/Hx6+fTF69+fPq9NnHM1q1hBtNYpFMD0LLX9h1warn2f5ZvDlKKvBQpeWznWbMzL3N3uGuItohe7lOz",
+	"6Y9DlsIbDoIJo+vepGd+qsBSdFIA7Eo9SkCL9R5sEYW5VK/RfzvSf3TXW72IykOq494vYdc4H/BcFrWT",
+	"9nxGpM9EFu+8GCyyRJ1AHRfQOpREWKjvtpMH47I4bzlcfthP88OuTvkzPXbdGRfpG0j+LYJAsOASqGbc",
+	"2+Kyp6tP9CUD/53HiNATiiUqOJFeFtMryiN1CcBIr7I0EGv2a3wZi+vdrmk9AA/h+zqJB41esV7z1LhW",
+	"13RLVvSKkRXdbFjMQl1usBCJfpKcL0bBQ3o2PrqYj8Kj02D44OhhOGZHJ/R0fhachw/YxYJoizp3DS7U",
+	"+FuRkYRtGE2d8gZndwUuaprhqkp7PNcATMX7ubgySbfkesWgIMCpoLimUk8/3XtJdC3ipc6vN15RvS51",
+	"nfB4aTPrC24QJ3j3liVXPGDkV2cza3np1XXMwte58uiA8kAmKaZjcWVa8zVdskFKl72PN24AP/97rhlW",
+	"MhnguNZpDNUvwNMRLTpm5lSyaVFsHQr6xF+0YzJILEJSIY/Ol3XKFguda+XLQFQ3U6i0RHTzwtxD+Czk",
+	"MetlLDDKYUhpCxpsaoaTl1zVzj2lcuBHp5FeDqIPgGcdk3nA2lLXklzxDU7NRYJ5uBgHI3ZrPBjItnNJ",
+	"MHQoMCrl6+oZS3jKTnZ4UwWSqeQgeV15h0wL6nRb12QE7S7N7Zx+45rINw1JQOVAaTElqEMGTydlrbJN",
+	"DYAwh8/h+rp2YG+aewlZD+dyz/R/JtN/9G1WVV1ucq84Pp08DVD7bDwf96jS9V+HL4goaoxbOnlGlTjl",
+	"ztyyciCz+LE2IQ83bJnHKa2B3SsGNGBFpui1UVVt8qqsqCQeTKJHJIgYTWwgb0JeP3735GdS6yIgnz/4",
+	"sI0+9CYEb2FHIbWluvu4H76WxewZt3ydyRULfzPc2SHs4i13v+n3OptG4rJgA4lL/Zk4ZIkPKrCplkWv",
+	"0nFu598qJ1QnOml1Kk0UTsst5+36JHxTz2OzKS0Ne1eOkpv7g4qJ93ooi/h5Y1InTSrtviEwXyJsSfxu",
+	"WICJq23SY29yorL0WiSXR+D64ECcTjqIWZlH9fBN2kyzfmbuR28VP/lKafbRWV/15qpO6XNvI5K0N7kY",
+	"XgwVMzmve0MLboinuhhaJPA7WNAhwrIvkSavwYNGzCnSu+AhmJ4m2NGT352JfnRMq9wPV9q4YMXWVJs9",
+	"XM0AcjQ26jJUC9d62cb5k0PSz4YrNHhZytay47dwSz4bhlCW41IZvaAuGTv3d3zso+UbXSuYMxJNErot",
+	"AOo5H5UpCLfyNwuUqn6YrZWNzFAH2+skK57YGQK+4+2+3+A2G1zetQOGm++P81/6OH8scYbnorE0L5KC",
+	"VamqSaYnNxciYjRW90iZ/zy2Ui1f5IU8BQXJ84ldV2J/tzKhdFKf0tnSlQkfuWJJ2grNIc+fHZImTKKq",
+	"m3FSCG1cQURjQrgkH3qjB4PxQFkfsbh2YYbsYCtqoqIavIjOJYtTkgrz9rAQjUlgQbtAHg47tk3ogOBO",
+	"Qy76cQ4cfjzsRsNKGrv1+B+Phse4am+e9Ne5XXsagMiuPpZ33Mqtu2hg6g5bMAz0JMb+wrX8qJnF4+ro",
+	"Dt6CBWuQvBr/n1LhN5BrGmD0Y7QrTKE9/l80bF2KpeZhhi8cPPe/oHc1l5YaLmDNdRqogYs4Ol8M2dGp",
+	"+n8P6enJ0SkdBud0PgqGIVi8ImFTF9p/WGnNYyMvZpYfW06p0LClBspfBjRiEAOEVGuaxRBb1CnNuJSL",
+	"8GQxDEbsaDh/SI9O6dnF0cXigh2NwnFwMj+lZ4vzYVUPydZrmijCm6NpJ3bsTnxC9Kr6PTU2PFokiHs+",
+	"ZCl14Ss4G3fJHV/1hqFilBf93tIfUyzZ9SSFf8Ea3a7WXk6EetdNYX1fvuq4OM1DOIP+qhtWYtuqOq+n",
+	"z0KelrfXo1J7no5EVlQUaHilVSiapWKthFWv9Z3bPivYvSMbg2Xl11pj1vlBcTQUzrQQFN/bXDayrjTP",
+	"o/MB1MPFU4sJ39tQLKKqvTErVPgeKfexE05f6RrdJDwO+Aas8AqEcEGkptTsbyF5YKl5yAER6o2Gw/8f",
+	"kIKGEY8Btml1MlxDkOmTWTJSVgp62Zv01K837tnAmhJrc1LI9NDJC3O2ggUOS8hkhUl4EkZu+jUITEpP",
+	"WSxwqsN+b8NiC9ts0pYgHaKhuxAQKGnJIyYwol/BPgKWqDnCEuTvj4bYCTCAdIvRsG29tVmF+jiNIsvh",
+	"nnESPEmVNz/aVQG5zO9JFsfq9w6Cqt+7pjzVF2sp2UvQSyIWBBgMLSas+YtFCjB6ru4A7KKZ0TKKU+vt",
+	"TODEgA7lcmyn93LHcfV0Gux86Jxmg03x4o+FE1c4F009rvqfb8E79mZVtPLk1t4L/nvBfy/47wX/X0Xw",
+	"o3Ks5n5fd1xnF523qjsejYIzNgwfIsO2J015yTjgyZctdH7LaGI6OZayruGa0WGMQsJtUxneJxqkNehy",
+	"TXcOTkVWMm+M30fwMJgEItlMSm4c8i0Cp3/nJygsfDTK03QccslpMP7tX8E4upove84EnqppNkC7V/Da",
+	"394+S8V6NPPeTIqz1qgRrZxq802SxfZirlxGGmuVbjYRbzc8TVK+oIELPNJbUx7/H7mio8mIjucnqMmw",
+	"4LLlkedLhMeVKzo+O5+cahfYBTuhp6fBRTiiwUX4cPFgfsLGVJ3ms/CcPVhc0IfzYTAKx+xkcTo8G52P",
+	"H5xcnD486xXTusfDfi9M+CI1yesrFoV60QlmZ2umbTFX3f28rlFGeSln9NZLycU8T3XhJA3FJiWjvHE4",
+	"VOYBuj5gxsA/uQOphgUREwIgs7qRxhHLsBdvJV9+OH9Az8Oz4HR+QscPRxejB8PzxRk7DU+K8Kl3Mx9z",
+	"PcIu9XuYZosatTpKEoAt8z1zfu90kWKurgj45Pg4YUsu02RbaFVhTtgxHqT83D4GtqFRuUq4AxXtt+qc",
+	"gs7xbjrOxcXvvaLb+/zuxdG9OLoXR19SHH20p9eTdZJPS50zOOgpjditOsSsqDSx9Ak0T3r6ji7RwLgm",
+	"H3qnJ0dDOpqPg5OwkAEh1cD7QgsccD45LpoDHfA6gXaWkMBELBp3TbTfg0xfTrzGR37Gms5SNUNmsgF8",
+	"3GCxJA1afG63GxNa8ghM16GL/u5tzXkyHOJkEpqy5fYwmachuzLFnJq7QfBf0ysmm7wcX8rZ1tWM0cTZ",
+	"6cTcse4/ya1opn/AXMR/pw3+6JDIl+u2x+yB7PeOj8MBrnU6rkD4hrrLGvK3odUOmpSqtGAi9XWL92xw",
+	"d2zw0ZAfvZCVBNiIQq+M05XeKPELTZa7dZ65CLdELMjZ+HT8cHiGUERKj4jU64nSFmNySl7wH8i3p6OH",
+	"pyfDU3zmuz7szVpIrWGKmFnExzXdAujBRCmY0IrwOtdX8jaDPCYbmqSyTxgNVoQaOAaxAJUGIR6MKpUK",
+	"MYVJtYJ9+PrXlatkJ4Wsy1Tp7O+EIL/oxdYoZO+EeEHjrc6/3NH/UAil5m/NQiTmgwIAEg1DpWgBqhE0",
+	"99Wo9Ah9S64pR/DTDHtJgrEQ5sD21ANtb7JRacLAwgCkLRaWNlNNaGomtJeO/LWsKgfmchJo1RaqDSJv",
+	"8iXWbOWvsUn32VH/Ssmc0USxL0wUQKvQ3NWYVY/dtKEJ+QGe7uft5xBp2QAT683InOH3woA96KzybOSR",
+	"i3JWmGI9HQ1uSkvEGy6Jg5wzIWmytRAtuQ0nEjbNCpgse9lzu4e8PSrMrzG/B8f9M3U1jbgE9N99+5bO",
+	"jQ4UTwh28b5ORLzswx2TsCtxyUKQWXMWiXgJwHSmuTGi2B3wTN/N7G51tmW22UCb+Rcs5BQqjproC5IH",
+	"XKkByJ3j/5YCZbvztzVLluwIMhn+pn4vUNAOOF2rEacwsz1oue9Mcg3hzKWWnRYBQpB3OK0auvkK9JfC",
+	"iUUuxWgwPodwZBFP3lTZy39GmMuRv3M1Hgx10b7+/s8iCj0Wio25zxNGLyWRfBkf8bgGAOA9m6+EuCyG",
+	"NDHr53TcFW2PXzH0QkUUXUgRlWmbd+E5Q/vx8LQgbk5GN/3eQiRr+JBihJAmilpLFuuUG/BfgVxDte8o",
+	"Eksdz9XVCrpLsC+zJtFZsh+raehlZ2tn/6qBZlE0LjYmz0MiegvqIjO3W1HnaXgSx+7Z4Yuxw8d8I1p5",
+	"2fWz+v4vCJwiNaR+one9kiyYPhk/+03+8I/nq0QGT1bRP56/+O1v8zP59v/KjZg/ED+6HPGuUmuGW5tD",
+	"EYcZjjRdy97k5CIXo+PhqfMhj2OMXemaNQzXDTTxB5BUF3Zh4Jt+b6VrACafe4+XHs/qW/RXE2hGS3L1",
+	"ULEbsRlmaILm3W++kXl537Xu9hCzayZTpWoz8uLxf07fvnv8y9OXT9++HfScVshDtwR6zWO+ztboTq/W",
+	"IwNWbXXK75RdDIi2Eo2sDVUKPL1ksjBU76en7/rk9a/q/z1+9+TnPvnx6S9P3z0t1NxXK5a17fujjtpV",
+	"CPbz46Px2blpeXG9EhEjCx4x8u2bZ0/Iw7OT4XfFacgVVW98Pzl98OPTf2z+++LnH97Svx2/e75+/7ez",
+	"/3jCsn+wN5frs5cvNv/x/r9+Olm9zZ79+v2k7SzlRkhumvAXp/oYSoRsMZKaZHFmNE1psFqzOH0Ev6rH",
+	"v/+AbAddioYjOLnD0+HZfx0lp+NBOMc4TsPMnr6jy+pc9P1syGaigrmzYk6DS0Ileb44eqFOeXGmH3qn",
+	"4yNTlbVzCtDD+I0VVD4GsuyrJ4Qtf4CdFEMjm+uC1cJUikX8VubyOD0/7XnZ+BceX1YnMUtY9P2HXsw+",
+	"pR96M3K9YmDAJAwM+7U6gyxOE15mauxobjW+/w3m//dnQ/X38blYLCQz/zxhj4g7yg6q/SIC6mek1+qA",
+	"aULF7NruXnFmTVpo07hvWJpsH5usar94wr5OurhY5MZqYQYjzzjuRrwTKY00omgF5CNbz1miFqmpbsMw",
+	"dMnjZXGc8XDHSO/fv3+cpSsWpwhX5mVB+AJTy8lk6WCia2IH3d4jkqXn3IdgqGOE3UD1YlucPvgR8VIA",
+	"r+CEzMYPH5Ij8qGXIisWZ2J+dNoYffhgQPnUfxIN10dEDD8FLEmPNPar+rdxV5mJQD8j8HHhadNssoM7",
+	"oYFDQtfMtNd+HARMyuc/Vlf/PDSsSuGZGm61wFXKksI08lVu8POw52JX4JXuXFz00y8sXqar3mR8dtJX",
+	"F5n596jv2arHUEXwGpJwyvN9D1erIKEoXRsphfJ9z+x0UULTDFms7tXf7Vd0XgukAmFufsJktgYAmku+",
+	"6fV7SgCrB+cCXrDVBB/LC+r3Ph0txZF3lcJzhl/F0dYFI95q16h6urJkN2kfVv7PTCnM7tLFroNRI0ve",
+	"q2tlUoJGRsECExIx6xPs54awdo/IcGJ8uQz/pB4akNmbp789f/v81cvJk1cvXjx/d/T8xxmhkRTkiiV8",
+	"oaSHVZgMtjQ2xaKpBnMuLvx0PGlZcuylySItCYsNTVOWqEf//78Pjx5+/Dzqjy5uvp2of9CjxeOjZx8/",
+	"X9x8e+T++/Tmu88nN4U/jcY33/3v/9nzcrR8tfCLNZvwQyW0KFO3qb5ZDdkrF6pvVdbQaLxvrQo58t69",
+	"T7A3mmem9BLV3ZAteIy5J2KxIEzZZzblBTYsk0ytpG/QwqVSqjy7qA0g31p0i7bCUnZizvR7T8BSe6xr",
+	"4X3ERpeVEXim/yRfaN+YkrjAhIqt7WM6+KD0Qj15+POGJVLE8OfrlVgTSjZ8wyIeM+g3MSB/Z5vU9ZZr",
+	"DYoqIU75moV9G+fYJEIsSspmpZIfKIV3UU6q/zzCVR/pZdeK3XMfW+K7b7S7pypqt4/IpXcVxbnurOdv",
+	"nroev2bqo+H41Dt3ZLofX771XxQ/vnyLCr3ZbXwe+JLGWxLQshqxu3u353JxUVoPeQfmy/tHpn0gnnvC",
+	"TTjTm8QlMUvfa3nls1hYX6ONhU82Kxn6c40z+yI6hp7tb5x5bOYZ4srzKzab6FaNiKdYWgZedzyVmIYp",
+	"IVVT/dNIdR0um+HPswFRUsgk/aVoxNC0ZB0r2wobqSqBhBFQHteYenamNftnYAsqqk7+YnuVRRNN7kE1",
+	"iKnvS7Y/ccUuzr3nABojDvdR2aK5yg7Olkpj0+Ji8soh7+FznIr1rN4w6x2HkaY0Ekuw4baN87rbo2hm",
+	"60Q9PKQ2lmYu53Q0ojjzvDq4iaA2lLJDpmWJ9CkT78H1AGqAuhJFJpXlywj4Vvs5f89+4fHlrKy91k0O",
+	"B6sh5bn3FvwRcKDC6gzVpkyIUIQLGahfUPfFQsuyxtSUKY8i7cIBy3e9Sbck4rK1vhbqSXTU1340FQUN",
+	"c7fnS8R6uhpxUvEwJT+zaE00DD0J+WJhhMu1Oo7Qmg0Cf1HEwglZsWh9FIg4TUQUQZddHZKD2gZgLKUc",
+	"kJBuUf4qKwRb6yQJFCGT9kqsqZfoTJTtm8xzBH5T1wBNGcwrYWmWxFojk1mUOhkz3VTtMNlOkyzuOsun",
+	"earpLsEIsoZL4mSnlm//q5oD4byyy4XJWRS+QDeKX/UHWDUj+LCZTi6zJUsfab7He5nQWMTbtTrX2jlT",
+	"nDO06/ZNGWr2p/odP1V7WAxvReL4wnewnwldbukxxMQVS8CNr5eA8XrTQUgtte32L2CUjpv/DDrwN18t",
+	"2KW/SDTTwv+LXCq6oKGFpgKeiKKbAz0PGjjMtupWWtgmS9XPiciWK013WyilEwfhfgLhj6P8merL8x9r",
+	"rIfBYOBcpDx8RGLGQklmlzwOZ63U89K8ebjjjD5fvDDxyBJShs6zVGKDFwMe+nJScljExpSTqEJLSFyZ",
+	"/a8Z/K8V1XrXTITO8aMUgxff/ucRBD6OTOTju10xFK8Va7TynYt/KWJWQ4CT4amNaORL9y9630mq4dvN",
+	"dE2XrIZrHscEeocZSuI/DNgz7AMEPbTZLTPIo0XQykf2juJp3zSpQ2XsG5BZRp1TInjNaPmaWK6CZMBF",
+	"oUXNcbP6DNOr06fORuPdUuS5OvB+/0Iu60AqdFGf1fPTA8u7v/M4bPIU1Ag3mvObuaiVBHhk7VJKTN8M",
+	"tS8z84/jd//39dOSnMjxen2bAcgINV7Xb/Wrf1TTKf6w2Hh/OG2g/wDL8A/b0kPRw/7r+Hd69K/h0cOj",
+	"j3/7Q2cD/CF1Zc0feDH9AU69PzDk8cc1Jhf8ga9/53fh/kJl+vSqxqZ6JlB1vkKZlTC6RhN4xsOZ4RNI",
+	"EkhYwLi6S+DZAXmOSCfQl4HMwDc9u5W3u3z21byPYOJHz3/8wm5v6E/drCjARpYOj21afvdqAsywRkkw",
+	"KuxskjtAeVj2ATnBC6zFXWMbqYqvx3XvfIPeH7QylkKE4DONRY2TxyL3dFQZ7HvtNQZoAO6R/KkpruAS",
+	"0/e1OV4U6zSKCjM/G/pnDGH4smTWkYnhcDjcGan4hcsaufwYTFcdTuFS3T5g/HkaRPZzUFjZJ26X+T6W",
+	"E1jRp2ZQYlJPv0kvw6rZHJRlX/C4PlnjPeUpyTYkFWRMpPbEOzpQn7BIMnI2PJlgAv9WZAncvhBGlMiR",
+	"84xHoTK50xVb962+azKDdbfRARniRa6p0s+r069pyQQd1gYBUAl7wWOriLUMYfmzoF4IX/xqlsXaDzCb",
+	"oFsAu1xKdBRA9Y92EwzITCSbFY3Nk5eMbWTZ8O/ZD9acScjK9dt/7qvmpLp/w+E7nFnbdKpZ1Fpmd6J4",
+	"nih/Dvx89+LXbWy9uuu5228cWvd6BWlEnnScS76pSkzvuShxDyYm+flnuPMMvNIKBRrq1Xm9MNFcXeFG",
+	"IyXBlyttZ6CKpEQBOJPokWQbqtSnEEWrWKhrsK+Ey5yDS0xpMZqcEsQmlUrU8JiUgnzGQtC1XyhtQDwF",
+	"IgnBwnbTAAbkvXu5OBV5eXIl1iyQRSL+xWIbYeCSnA4fkhn+edbsiKgTSoaOR5qQNTxyOnx43oJJ9Mdy",
+	"IC2vFWy9CeVdwZto966gGwgk9x3ui5u6IIlM6ZZIQQCODx0meG8iKI4Ed0jMPqXEQN8Ud1Ybinp7zd7p",
+	"+r7pfDvFz838V3DrbdSkv9U2vuZxvMNnvYFHrH7Y1heHr3V1xr2OaPwzQM/4vJ4zC00zQ2NO/XsC27LF",
+	"yV6vuE5oQP+Soj46XWwd7benozH6uq65ZCU3CeLdICifd1UWG6cuvj++aEF1T2fX1V2EtvIA0YHviNfY",
+	"wqbJRNdeaUV1LMi6xsvjP96+ekl0CxxMmz5/OBx9p88kT3wOiGP82HGhMXzNDunmOo3HwpeHCgrUs0Ss",
+	"PUp4pGZvgHQxJONGBCixTVjdwAD5dvb6zat3T5+8e/rj9OnL356/efXyxdOX797OvrPuQdTqYe1cekVh",
+	"n8xiEbMZaL82oCVi9gjlihd5apZzeOnWiUM0//DwfCOJ4ua+O21pq4s1ZFfVnt0lozQ1j4CcjZkwuxjt",
+	"DdtEtC5BGPwAsAMRTUGTt5l9EAaJU0+i8Olw2JxJV39KumrvptlXsyJbpwKWWnrevfrqdOtslEbGjuw6",
+	"XevfuqN5v9tudpC6wQL29Pr7chTXretWdzp3XTp6yNmnlHus9l8YvWJuZJLHStgErE+yWFzHJYnSoEQk",
+	"OEJHJeINxJN/zBH/Kvaz1fVmEyfsrGShnrjrRoYwmAUzJ/B/zEnuUf8yirpYkJkD5T1Td5/63eMXzBEJ",
+	"a9eeJbHXEZa/2t6qNu6I1h4xK0yL5Q/D1j4wu1PwTsEjttMhZmbrPxR5vUZtFqdNLC6LIOuU2UfM10w2",
+	"70GzQ/yIiBHtlGsQ+27zni8ggwrtdlZ3P3/HMzk9/FoikaU7dwFKKn1qtO5n8AWojtDz3nK595AtaHX3",
+	"WTl5CJO0sdUiB0AhZZCmdNnH+gq2liy6QuManfjaHtZmRIcMMxHwaUqXHRP29OJqE+D2W6AOqO61SNua",
+	"o3MW3e7VvrWYdS1yKtdYh/L3bM6SmKVMYsc2YoDviNzGKf2ESTFFTBNs7dYnmyiTZOYo7DPQ6me8nOlQ",
+	"QtDrJ2wJAemYfMuy72qoYRH4OhpQbyGn5HHqt9x1qomuFrY53lSaXBS1oZVSkbykwJPQIlnq6BgDgDgC",
+	"zxA8y5erlMyUHJrZj8AVJb9c/clbHvtcY6UANhrITilSysu57raSvoRb49s+GNM765Cm7Eh93BvcfNvC",
+	"UvGp/WW31Z1KzbdpfTYHCBWoeOsTeck3GPqhwaXO3k7Rj2hK2aGKjqwzrHQPWBI/ym1mZVm3TevDFh51",
+	"aa7tFpVmsrVeZuTJI0zHnZBiLXHEaCixwJKhk1LEJS/92V4qXFmH263EGfzPHUylnyrS24Ce3j1PIbCl",
+	"TvaoqUtRj+S5n12qPmrqT3aml8GsmgkHsypOwgNi9YUI+BI+XVvVg/hNeYpetZ6nNgcV/qeZWL9i35xd",
+	"tadY010vYx+0lLHYpmcPGasVohoBpu5JkzSmdBnaQYfJNZdW+9rKS/2e+gQS6m6Y2TMhK3FNIhEvlcC5",
+	"pjzVGY8IMReLkl+ury47EGez82G5EOZkWGcJqw/vSvU5u/l2Lf+Qf6xr8p004krzidKZUyXGdBFz7vo0",
+	"3UBp9kbEkoHf4gcaOs3NA8T9sP0ZNGzXBiHIELJr8tnM3QCl8xB9wxpU7HPvfyZs0Zv0/sex0/zdvHOc",
+	"j2iQzdSk8vX4XsZf5XH+xk3fC7uBCKa6NhWm9ojMsB//DJzdUtfg6iUNeoh2gl3g96OAvzPDLjI8cd7S",
+	"mqWFxdTt18ycGr/z9BN3gFFv+jqlvvX7UApgKOB+BiLBu1+Hx5z3eDzNJNv53vP4V8mc12x8Y+ebr82T",
+	"ztsJdOlvv2js6l9Z9SH4cGYmMQMIQWhJIQmNlKWwHZAZ0mc2yc02DB9mkkFqwMxSYjYBhFanWjXva4/P",
+	"AEAS9MOYM6KripRkjwQEwNcM4HsHZFbkCfXhuFAEQcS1MhTQ1Bkos6ZAT5gJ/KbEMP7oggJjEARzyAdk",
+	"hiVH7tvptXDcOVJPem3yKqDmHd/CaJdRgIBc2p0Ck9D/rQeW+duwwoFNYJhAigNj/2I67UJq4kLQGH4u",
+	"hp29dNSmo6UkJIMNfJF29UHtPccfpZMq7IggyKkpOICxmnPBI2Vi1sTaNMIs1M+Z+HAenx6QWcivWLKE",
+	"J11UCJtfpqQaNRimUPCkjHSbPnvT7z2lSbR9wwLGN/vKQaY+MU3ybzTLLWfAwx7Awjw0RVyHgCKIdQpA",
+	"bHSTIU6y4y4o7jmkuzEakohJqWG1z4g08EFLgRkeekw7ikkHyXGo8KCgLT4DaKKjxzaH2UFTc36qI4V+",
+	"+tgBOLrRlVBzHoYou/fYxoX7frPsN08e/CK3ENVVgGp1uWON9zxz+vtsWKK4Wm2okkBZOhWLqQzERp3N",
+	"WJTRevK8B6hsxLfdtGMUMJWTWzy1NmWFPIa8WT3vJUsdyaQrRQEPA1QPlLwWX+F6xeAP+WUBqc0pHMuf",
+	"RMz23MelfrVxC9X3D3v61LAlMaTUdBGra2al/XO2xMiRQmSG6Di2y9fMJIJr1BwRM9vXaUUl0Od5rPR0",
+	"bNS2B424fr2l6mpGOyjF3lpJc60YEwCHibJwUKYEFDQDaVLKIrEkWRyyQgIa4SGQA3w8Tz8FjIWoSe1B",
+	"E3DSTJnzkUaaFIY8uCDQKW6OvqAEs+Oz1qfLbXgAWcivIJwqEjj4m1Q+IsKAsc+gtjteTq9owuk8YrO+",
+	"q2gZPUBfBJQkbMESFgesiLOfMSD5C8CKfClSyOHZm+oIOTmNRTql+YcaKV8e+cDEN9CXVsRqSGbtKYTB",
+	"HymuXIsQ0e2PIMgSC3xPP64UIciVL91wFn6z6W7Dh2B6L0X6TGTxvvRVhF2Y9xvJagY6NC9blwVkb+bR",
+	"fRvZxxplYCpo5bbnSqV5t3GVhWZxBzuu9np10KGU2FaXZ0jmW1uvQ76dPX1HlzN7IwRZksC9HLPvbGFk",
+	"nmLp/ZjVhUusZTBCmzgLnrlxu8jsSe68Y8sukpfb1RyM6tAGxtf1BXip1ELlFsss9jJpsVxf65bDrLrS",
+	"FMXbAoUEYBqW+6X0iRQY0Ua3u81GFOsNTZjOX5w9/vXdz9N3r/7+9KWOfz558+uPU/evmL9d0OMfFdus",
+	"aD0xV1+NuX8tkssBeaUjckHCQhannGLtdrXnC4+JaRZIvlV8L/tkjoVz3x3OdCg0KdiPT7LSJxpZxNcS",
+	"5qbf0y0YWrxe7UJxEPZ6KXD3+loVd1RPqRUKFqKOVqT9+/fvj8rQrE0bUEZyvSk1eNlzE0SWBmLNpm0J",
+	"+Qqf1/R0dqLaFabFlpa70xxMziEQgb4NIkFDFpItS+11gdjiVl9B1RCdKikgDSm7xBytQMTmzkGPiHzk",
+	"1vhcWygb9VuKdW5FsqJ/Dh9f062ahfof9Rak+c2ZkkDO+/q93MCZONNGQIYC7mHMrtX/zHxFf7NHIMGM",
+	"iYX9SSAHMtQ52JSnkEVlyLFi0eaQoqLaqWRvkeHtQbKb0+p7pRz8agVnm5qWBnO1yZqWvCm9VAaBHdjB",
+	"EQZihNiCFozHjboP1OJ1imlx3J8SGqcSM0wAyMk1efBCyd0QqcCfOdwfqa6X2zhjFBsEeZC5YgOkqp+r",
+	"SQ3xNxTaHZfs9z4diSRULHZRpnF1NqKYHbvkV8ySIhXopVuVQvngMWJ0bQP+K7HpNeStHslLvjkSG9yP",
+	"I1PQoSNrdrbjm2J3p0rmxFyyOJ2QmF2VY/U1sd5u1Dq/wZYaHqTOo9FofEJkNg/FmvL4Ec7BeMVroahr",
+	"hxrd9HtrWhMyRupDwVLK1nLXiXqjHleXh+nVkyR06w52etPv4ebTKHq1gI4nTR/EQ/Q2EBsGnaqqM8S8",
+	"K5t+CfN9RKjZHxHDPW0ncHbjNhopL/lNCf4Ge1UAZSuZXbsA+p1BH0AvcQRjq0lhs0cYdQ2bK95xAzS9",
+	"cKymjTi5KTZUaZINDhXuUEA8xPi0CaH+rlGSDNmQSftu8pwj2wqLyfPWhaUDEubJigWXHUXye+2jpUTP",
+	"BW76DUsAq9LeBtJCK1HctKospvZGKAmTon/apiBGajAQajhway6AW4SF+gZq4ILR8Kbfc3xOnlYCnjXT",
+	"KHLWrewTqFIAbcdSwTKvrxyjVFdRkkaBF5fAVN8izs4ikzSyQHSm1E0vpcikbkCgiQHVkUCPv0fuen3/",
+	"RGSp5CGeVBREViHVWo+VTDnBHjmg7+Oh+h2gq8zvrXcZoveOwl63yed1Av6N1jIWLpPB7Law3yCEPHmt",
+	"v0Olaq/fQzj9j858Sykn9ZN6qCalfbHAJg33D54HdM7KbLHg2h3roqbjNB2GSMtetyoz9kw7gFqWULdF",
+	"vnGeGsFi9Q4gYuoYa94K18K7w0fzwhIw782M0e0Ac5y15oAnWEL5ykygieDqDsJQVwrR67ZiCAqUbISt",
+	"GCIbkKcOubGCw4TTTD3oQqPDwIEtsZFVT/ZioTHcF348dozIgsBQsoh9Ku18fVTQCLw8LMilA6ZgPLYf",
+	"yjmZgChXy0hK78EunpVDqIhWHHtCZiCsQluWCy1Pk2+k0RO2TYzuSd3Ez+1Sz6+x7YuHz5+IONTpG7rQ",
+	"YGtokle4GWwCCYXEoDyHnsn8vtdmj0Zl9cBcWyW21teHZY2ymLEyvnCy9e4YJUPf1A5JdugUTh5dB9Xi",
+	"6ScapIAuACwwyyekvY65PPBZdXX5kzycTWxo2UGtc0EsSUBjMmfG7tPhMbQ2dYtuR8R6LoH6m7ybpVVn",
+	"6bx3BCISA+A2Jwi1xOua73jalHbIkew+fXVDAFxf4wJg1rlgdeED63AB/0zIP0+aa3fKnO64Ox+D5ojd",
+	"7VvfeIWrbk0/PceXbNmn+bdHkHR3AOzWSwSiGAwcdKqE0RCbXeYakklSVH/P5MopBcubJxlkw+nCAOjY",
+	"v0iDxULDNQewqzYqTKVQtzsRlEYsawvQdKEdCBANmWJr5UwG3sQROuZLRY7n4feNZ3Y31Ez3dTn2eHtX",
+	"hFa2rG1d8UbkSBgTJ79oULRuburvESvTO9wgj+OKHqOYEj5VvTa+nP9tR1Oawzvk3htMYD1fFodFuMW/",
+	"jqeu64V1l368XMRe7JKvX5OHr97Z9tw4VkBLNeq00qNz/Og1ePb397nlRDsbtqTaSRvnV70OarsXdxAd",
+	"4D7A6IZfiOgsyDiLIgsBqYn91YgVNTmMTaK8aDwdneWH+vqtffytp3hWI0kw1oAwqzYVENOFWvv6uwnb",
+	"4d2KkoeHVdVOrMSpY/CZiGe644AJlFb5GgkcRT5j57OjBgGhv1eEvqndXH0+S2LxTwoBdBFHXS/lenUG",
+	"JXo3kfQLSnq9YAstBpafnPXd80kTpkF3wYpykKUxxXqBm4/bNskzrqsmVD/HzykZ2TlacbX6c0FcbGSB",
+	"pahCMgt/LQEA+xGZ/a8Z0TNjcUigg77Ufp1t1TP1u4O5d83mR/+r4BvrVO9XMpAOf+h0h39vZWzJ2FXk",
+	"gMdLi83tXdiEwmK/Mgv4jk+SosCcRR56/gIYHpdsKx0HZKE3gQSHHJiCrRiuBPDhPAIfxXqq4kZds/lx",
+	"LS+ejB78mbx4dqPZx39Q8afDHtKv+WieNlrtTxyOoZhjqwmjqJFXtUDwz+DGFI17XVxn4C2gukxfrqDA",
+	"Gnc69zTG/r5i49yFgd9kZ791DP/2V9NzeztPCC3meaqlQujDeO37tiBQRwMVy6GejY5854LPrQ6yTES2",
+	"wQAjRFhN6wTK177EHvh7/Sq6wmH2q7CkuMNzRtg/MxpVTgkwBVaG7jown3uosCRsgWll8niN2HsJ2wjJ",
+	"U5Fsp0r37Z0+GI30+XBXMx76dKvu5wJp7LuzcuOPSx1l5GXvck3Eqiuhi9fIAS5i5CoPlJ1uLpQznq0D",
+	"jRd8maErFf0kmv36muEAV1eUbYxAJJs7d6mru1DWIH8/12xnjtc1nC2DlG0DdddGGdTaIkaIHhEaaQPW",
+	"CzF095ECkBcN+7RDsHgXEPA9/UYHEalxLNLcw18ninbIGgewjOYfzAE9xmfn5O/8B4ivl7qmfO5Bt0J3",
+	"I73zhE6z6mJ6qxvtdpT/b53+vEpmU/vBAUEDHaCQAN69j7ZlEDEKOZu2a1GDjTHdeOERX9l+Rw763DeS",
+	"FN+rA+1udj1Apk0ZnW6PGXhbyxo8mZ1TYLH62eP2gG0odSAptEJDezDfCKB90cAojGlRXPu9RZR9qmcA",
+	"fKtm/03Ddrlhgbmjf2bR+o3urCoS8vdMpmLN/wVs3NcVm2od3yA2kXykzCN5rGZxZBo/D9ahBinBdgRK",
+	"/1ryKxbnraFNE35r5SK7lVwZ1LxgHBql85LyNRNZ2pv0RsM1JM4tExrqSxpysI0jL2HQhAO8k618HXnI",
+	"aU03v+Mef6TxFrBB1nTJfA5Z+DtiS4BrxtxRCVN0Y6GSiXzBpLKz51sL7tQuQcY2d4b2doW792RcuyS8",
+	"i2/6gFAZ8qWO7Fd9Nubi6RO5ouOz8wlob+enZMU+kZAvISXJba0LnZYStqRJCHACBm2LLqEBBdVIDyld",
+	"qs0zgE3o7LBNwiemrBJfhxtQ3QuWBcqKt57c6eLsJAjp6CIYzykdBsOTs9P5/GzxkJ6wYM7OWDga0/lp",
+	"eMFGozm9eHASjBej0eh8NB6O5w9Pz4p3zINRi9NtID5bixX9QnH+V6PBcDA8GrWRJ4jYOF14sfahB7LG",
+	"jYbSMNshOXahIvoWMdGdGkD+IczXRvcta8uHv8GQb0wxcVdG9N1oP6gp7Jd28irP3cxbsUP3kdAkc+ag",
+	"WroKSj2GoqR4gTVF+N8V0h5ND+3SaFhToXSMQyQBtI23jG76TruNP7UfiKfF8WE1t5OGPLn3q+2jSoMb",
+	"LkkmWYh9VjHOVpz4k59/OhqNT04nROsaBK57tZ0IZXkH4d9SfMzhu4/1p0MCvmSnw/EubxQOu27zU0qK",
+	"G7pRvG0jkq0TSHM6iHbI61TPv2GLXemPDSz8auFwZh/3Uufz69RTxDlSw2eVyh/Lms0ZjYhs7zenAfSk",
+	"kB/b/YDrHdxRx1Bfz6GJgCm5j0gWG9AqIEcs8n3SPzg9THS792Ldx0mnuo9RY1Lla5MhDjwSCsSySbAx",
+	"al6OWKBa63zJs/KBcesmNO/mG9gv9B5qTHrMebNjpkrpTNjyyVRk5i4tl0v4I8qY3dInWPGheBhhu0pN",
+	"B+HXXfn+vnir0zylZYph7RDj2uzAxoCUDWkUOm3qQFWfFKIacEMXWg3XZRQ2xMZLvKL7D0MOgt4FPyuU",
+	"0s/3lrQL3cnCiop+3kZ2YcO4Tr6th1u6VrEUijK6FamM/7wildMvU6Ry8CKUB7er9zh0Ycc5JKfuUFlL",
+	"bhXdEL4xxeQQFRb+8W9bLXHyF6qWOKtqe73+rRP+G0TYfjEhpeWYDLJqVGi+xVaOdK1TS6wT3oo2J+Jj",
+	"vO7grH/+Y1438WWjPq80Pp0aRWfMwGyVcNa4V4cM60Ds87ZxnbOGuM5PSGHNrYaukzyyhkdwhu9P4U+2",
+	"Cb3eLriN7zYOhPnrB4j73i4S9GcFe7K5J04NuzOT2bwE5T0cZiM6np8Epz5D8/Cmc7eYTd5VxM1D+ooi",
+	"NrXNCB4baT0BuZX71ZW6YL11SlY53q+ydMIGBKHPG/Tjy7dwlJQZxv+ZsT6Cn4ATSAn2hARUsgF5aWFy",
+	"LToasuoiyj4RFoewXtmokw8uL+RA/zoIoE1koxlgJh57Gw2MSCrI+Ym61xIaYHsM3bzCNsPg4a2MhC8N",
+	"05EwGr6Ko+3uvNkzuCMAFrk5cdaF2Q0ZmNxSGZwsNMnauhY04pj38AUX8cAsogigXdea2F1OABFJBxy6",
+	"D8fDcLP53cRm1PmIBfbSNTV26JYP0ePMuxbEDyFIZtO1mnIXSMoxM0wjWEJvbyPhDbbZt7Nit1hfK5pm",
+	"8+NTEGWhtbpa5Pg/NW9UE/yfYqN3Uy6NuVp5MqfZBTPmoI0c1DQt1Jq3K9EAga6DzqUD31C70eGsKxvh",
+	"cijrw63PREK2IlP3M/I8doWMtpWIyMloMP7b5VBCmLWFw9XM4KSQathuA3/B56vb94tuG4aufZMvJrET",
+	"WaUsoy5JD6o8nJ2Ht6FqZ74lCVfKPNkkXCRQ+Yy+d8XKV5xdf48eTn7Fynm0iQiPWNZsLdWIkL3TONVh",
+	"td4bb/mJzL07soQMwGPbmI5tdZfh5KqD3/il+fIO17ESh7EI2TSAXtd7MuFJuWfTsLFncbGYu4/29BSy",
+	"NxoNmrq/tzSBfTpQSX7CFNTR14oNsJ0lL4h03SvhEZGMkWPjWjn+zMObY0cdciwjk4Wh1CIOFT1rumSD",
+	"lC57H2/qOW9vK2h0YWjaRTK/1i9UTzaGLIuU4CEQI4+i2jKUgqzd2L7/LSsrkZyveeyZx+uEYaGXex1w",
+	"t7Wf6f8H16vtw8RygALdz49DGISmBUFOsB0IKrYJA5VUkgiaDPMUCm5SwuWgciVX/ba+4+4e731PtU1i",
+	"yJOYdsG9JCwQccAjNrWxnnrlLccvmdn3Zjnwk/2CU3PnrYhqUN92a2odmf0hRp/A6d1OSjTWKOkvNRC4",
+	"mh8Lz7LQ+t7hrKBHvpVUt1rxtdagjVczLjtZKh241YECt0qhLfrNx5vbi5GHd4ePVsMEvvvBwKXoyEfN",
+	"Rep2DD74Xep0Lt5xm178WVBq7e2fc0iMQcT7DrfDb/YV3/2gf8sT1VE26xytPlh7Fj9fktn//HxFEzl4",
+	"+fjF05uZ2iCT2KYhp655bDrT6oT53CIY7OkXvFpP4d7dW9HO5lmcZkfj08HwtJuePfaW9BY8Df2Cx6Ro",
+	"5lkl3X/VFNTM0mHJ9QC/1bs3iJ6+qPdDKujqXpo4SAbkjW0xoMOB6kTzZSwSZZBLYWLKeTwfTW8QsHPq",
+	"CxjeO6saDNjWRcu7nFd24x6Z7bq12CvP7XC+rK9qsl+9z6qGR/56PqwOgF3dvFVgSEZcphPCQ+gU5dhS",
+	"koRcQu67EioaKxCeNh3Hymqg41fIy4Q/ejKzi4Ku0R+BmRX5I83ZRpVky10J1N109NuP511dRUMf9HZl",
+	"s+/WP/WnXRX0oLS76ZRg//+4t7M9DEjJ+3nreqVIO0AtHU/L5RaMrkvVSa1BI5p8pjvuqpb+z5bXUzX5",
+	"9OtydDYepS/u+KyZze0cob6ipB08sNsJ2XL7q5xZ8TZ2ct7WSNx9HZC6AAqy70FJp5LMPsDiPvRmJjgB",
+	"L0GXTqiSkvBSPb0SBh0sniCj9MbKOuKDNZMSzEn18i2KosDviits8J62ZgSA3EC0IgqtQ6qO0lhgo8Et",
+	"swm4Gx6TALLsLhnb7L4U295Af75/9Hm8ydIugqGL0/R2VsL+BsFd+zwt0fZ1fN7Cbdn6SrxD/2TLnfnL",
+	"+Cvb8v4u/+VXZRVXPZk1h6CNX9N36Xxpr2YnZfDO3ZntFelm92bVn9ngT9wHvXAPd+KaJUtduvn/nEOx",
+	"9b7eOxjvHYz3DsZWDsbWLHzvcLx3ON47HJsdjgZqzDR6roW5vcVV8pd1R+4Evbh3T967J+/dk7dNhnyh",
+	"DIRDZET6QdM7+Th2eQG92sLfGdvk2Hc+H+B1Xzcut+X3kkGzLqW5qwlCqeIMnsEG/RsqJQstMpFWmaD1",
+	"rVJDBuRX+F66YnGfnA4fkhlOfYb1z0yiisjjZQlhJw5xqtoPiRrjJWMb48M02mTfotw6Vytcq1YvwgxQ",
+	"/CglMqVLXZul4X3diuIEqhp5OiCPtVAcDYc58Gm5vhErZnvPXz45ejAxKA2AWdDbqQg1oK7oWnCk1WB3",
+	"JdvOKwC2rKE8RxGZxaE0qPYI7mK4oIgctQeO/f7qw723+K/tLe6mIdd7j8swdgiBS+89y/ee5a/Js+xT",
+	"dL6s1/iW2sXX6Eeu9QzzmttTXfQrcU0iES/VLZarOvmNuv9dnK/Td+3vUXXuGKA19/S7XLfK4g2Piz5g",
+	"3YpxNCRSXTuh1ACFPFX6HCBJFjQcxRlkjYUwUPJPNkJKPo+YLU9HPDuNTLHF2DD44ijRvkAW5j7ohDje",
+	"NYN4O8n1B6VZVGAnbZec03fD8337a42rQFawkQ3xhLcpTTO5BxqRhBfx2jFLp4h0nmuZHuihpdflqL74",
+	"q2TJ0eMlmAop2YgokrADRUIBECyW4Yjk+Go4OLsYNCZWPbjptws3lATSwfKQxxo8OGK+NqQauhfAYDaJ",
+	"AOQYZUuoM7RlqVLB0ZoQc8XzGovSYBABsu1uGN+SSAOTuYOxh0zyBN+qGnsvs/UcmzXnO09MnwPFJ6xS",
+	"9nbLKvkJHr8USrLQP4t4wOrKBvQjtG9mMPqMyJW4lrbNK0+Bwjq/JdQgwo/vpO6+2Z3V6IZ/mv+4gzWv",
+	"drZqv/JbCe+MdnYtEiUo5wDGoXFeLd5pLHBTv5GIpxyzayZT7MreHvyK8ihLWGPf4vFOlLk2Z3NXliUy",
+	"aE2Dcvgx78MDXNV6jaDna4na3J+5DwpsckWjqb6lqvP5gaXXTB2Fa6GlIbYW4TLtEyrJgmKTM0kuY3Ed",
+	"PyLDiZEaBfqc5/XFMZzUstoJi6yhB4Q8KjEUmE5rsvzCZRuqDKEXC4sbC8OAW9Xwt6qx7N62Uq5owsIp",
+	"4NY0TVAihLUzzRzCSgkjHpDZ41/f/Tx99+rvT1/OcjSAK5bQKAeiW9MtND0pL5JgJ9k3T//x6/M3T6dP",
+	"fvn17bunb/Br3yvZP0OgN2QYrYuBvAfJpiaIN/eAvE94mrKYMEBhHZ2RNY+ztJzCfFCZB/0mU287biWK",
+	"rkUi09I98i2EG5M1C/skZEouQ9bBJhHLhAF2WZ/M2YrHoVLv4CT0yYLyiIXf9YnkkS0b1WJfXSIg9BNm",
+	"jQVxHRNzIBHxD5O63ffwL7inJZUERttVRgHr9hwzfUfhhYWfInMGKIQUb09XX12pv3NUJ/Vh1JCoDHUG",
+	"NUFoLAMqrWGj/MMLkZTRH5BIajdxId0w8zpWI58amKjpThwf0HCiUN01VzTioVLoE1a+DL/B7YNvShf4",
+	"Jz86Zgfv9kI/75jlY46Cox32tX7suR6s1mbktb3I7PXepOZn6zVNtrfS80Xs+MljfRO11vAd7V4fOhBR",
+	"1U2qP2atNf/uXfX/XI0YUmESvkh9mKzOt/A7GnGZL/TFvGLR+igQcZoooiUkYRuRpPrigY0KqfYCaLsi",
+	"EEkCRmu1NbAl98jraut42Ef5wrzH/B3PzS64Mq3ihYuQDRM87OEdfyFtXI2z0Kpwa26zunOF0TRoN6ji",
+	"WnfFtoQgyQfkMdFZ+GrOuZPjZDh0MgqUCpm3/1Y3ZBhGOhUJonWRWGpzYCGiSFwD2kfCSMQWKRFZOijb",
+	"23evxH+ViuLpV6Qo3tkiH9brcI9ty+X81qjd8N1a08mhtaY/Ue+5+LdVe4ZetadO0cl2KCq/IhT9nSc4",
+	"60zmvJXSfZrzfZrzfZrzfZrzfZrzfZrzfZrzfZrzPerCfVrzfVrzPerCPeqCvM+3vs+3vs+3vs+3vkfn",
+	"uM+hvs+hvkfn+HdE56j6oz1I8p290tgPXXu5qBE3qcizNwbkcWx91KgKcGnQzteMxuWm77azXMnTbKY7",
+	"Vfpm+x7yxfdKXRy1rnn7EPupToHFkWqN7d2T1K8W5wkNtQ8wyzPwGII7rDZPF4J2RiPR/ZJNK1r1zzz2",
+	"oFS9bbfcXAgOR9mnbjbWW31M4UCDHrxhgTn1yqZ4wyJGJXT//XsmU7Hm/9KNY7NYSWy1pm+0MfyIhCKQ",
+	"x5BrYc7/YB3q9FrMlH23YmTFlysm01KjYqWUUyM3SMhSlqx5DLrbI5OhG4faJQF3g46+gEVEyfVKROXL",
+	"VwlakSm5OxquAXd7mdBQa8BrFnLbTzdh4BntTU5u9lD5uieN7Ihyu4e//cFyE1WVgPTdwPB3J3ZlLuCE",
+	"qf1k0IKFL5hM5YD8gOIenfWVXQPPNo21hAKzBLz1pa2zT+Dz+AyNRMyw/QceBZhvoQ1IN60X1lV0U56M",
+	"bx15hfa1AZ+GfMlkTekBTVK+oEHaJ3JFx2fnE2DT81OyYp9IyJc8lY/w6PNYpjSKYI0JW9IkhIoSE0eg",
+	"ywF5nlqLNKVLdeq01AKGVzTTB0QZk9B9F19XlyrStGjx5HyjJ3e6ODsJQjq6CMZzSofB8OTsdD4/Wzyk",
+	"JyyYszMWjsZ0fhpesNFoTi8enATjxWg0Oh+Nh+P5w9Oz4nX54EC9HxWNU7psL9X1CxVH6nAwPDpEXtcJ",
+	"KFhRxuR0kYh1dWK5k0Y3xDGZ7xBf5dJxCCww0dKdvtpj3UHH6WrUiuPRrfLG6F53wPL+kDxebR/baTto",
+	"RN1O5VGaDnywtc7TR0+ZSHQT669GBeoU2rt7Xaf1dCpKDRisfk1iXx2H/IhfnRD11X9XlWfJr1isZYS5",
+	"ebH22r51IM3lMNCyfxEVpW8s0oMpDF1cZfeaQbNm0ClL6OAqQKfRb3HXsz/vqm/PrNU7vfEmf27cK13u",
+	"71gr8bWnVRf85heCog1PpTnna/wjJIIaycsmBZk82wiZvsEvJ3LWL0poMkOZMqte8HXntPZk/kW051Md",
+	"qa5vnJ5bV3pjHOlpMreVRFEUQCoVl75cBcmAi2OZsgWNN4kIaXyci/hCb/WzHSI/Ztc1aYCPY+zjju5F",
+	"KEOjOjMJm7/zJBGlLOCELblUt4+TnNhpZt1b6KsFeKWUmX9FIkU0VYxX9DKOLw5hopQONRC28Vi/oGnC",
+	"P+1RyKOvGjjBEGZ0DvF8C1yl5SOWmdI5i3xKdpStfdmsb7HmZL7FrzzKM9Qtg0IYY84irB2gHYqHcdFP",
+	"YOymGtKTr6rUfmQyeaaXbFtTfY2VG2dDTRn1YF4EY0jYJxKoW8qfSTlLOiatu5qPWtAUt7yp6kgzhVMN",
+	"noJqzEKIC/Ak32lImI5JLAiySWG+wwMUFGF06lr6kzmVMVDk7I4M9kZcN1HtDHL4Uxo1kcsbrB+Nm4Ju",
+	"FdgOpx4Qx+vbc6fXX2CsRnlxGIAPm99SVJekcftemfIKb/67Z79+FtfqEtu677Yk19d1yMd3WT1oyawF",
+	"NBa2GOvN5fLCEdlh9bnvdbb4zDXiP4Lo9rEHUT+MbgPIZ1lARkLcFT3iN/zQbhSBM38Rbn6gLEs6BbV2",
+	"TY0n6R384mNkN7wask0ktiW/ibLnSm4JWlR7YS/ibK2mvGLRutfvXRr1WU0r3yf9a63qUbgA7OR/ld2t",
+	"gXf+g05LmgNgCjgekM4ioHB/2ChpSSac7pKh/Z7JZfexJiBgwWh4CtY6ycm8U06fbBY/d3rAaMKpN8fI",
+	"c8ACsZ7zWMfIF3Ybbn/gLOP8htNpOnOnTYXv0FjXbIyzusajZgbtxq/voXu9WDtcm2Rx6QarL9LiYaOO",
+	"NhoOjR72iMzs92YINFRx287UuMd2Igseh4SW0jl/r6Su76XNPbzpNxyzHarJ6XDYxO1Fb7bfsa5oxBYL",
+	"FqT8ikEKf6oBtRLSLaugdMPvcKEXx+2YGuCcuIPJjUZKnhXrkdpk95uvVJJ7fi5Par4tgM4V/dAhu0Kd",
+	"Shn+vcnJxcVNQ3bORZMjr0jyekO5sXZPh37UL/WXglkZXjl5vKhvzNMtYu2hCQKoL6ZEU6l6NIrc1FzX",
+	"241JtuDXb690ntts8rDtpLWrUOPu1M67dBqbJvHAZygUD0m+d5VzWyeSne3I11ji1X5BSjbLbkdB7Cq8",
+	"DZaV2TLXZ+FaIcbpiK5CJ2Fb44pAliZZ00udplYV+isR+cS9mbxhJPzYluhYmOiqsP4sonCXw+IulYkN",
+	"92nqv2DNoKJaUb+TLIWzFoUsj00ojpYsumLSrYIG2EyLOuScKQINFjFoAc9uRQYoBYkuJ+xCv9c8btY8",
+	"YF/nEVv7M9lNJ0fYv34pLmO4q0hZSEjHXeeSyExuWBzWABV0zy/TSf9+ySo2LLZlAfOtzqO1h0AtIq/u",
+	"V6YqU1OMRcygNMIQWm9IRYXu0SwVR4fL6gNctDyJu5TGCUqTcf4WOFmdUhYt+ga/0fHcoJMbyd/ZOISp",
+	"NLGLvw+bWUJfCwV9anxC7kddG/0aJuitaEAP8orltWUongBlDZkRSm37oEVgqbTFGeOyWARNC9AZ2jzE",
+	"l5TgTjYrGhetQ/tjO/vwR50I9kZRt2Oqh80dxuQOk1NWlbXNAs59r6mmsxAKONmhYlzy2DPo33nsH1ZT",
+	"Vo/X89V89Jxqwl4hR76XFzNMYVL5v3u6OrK4R/kwLTapJNBTrxMCQAHVmsnMDD2b6LCcU5NUJHGlqqEN",
+	"jW8Z34B96dfFLp+CZvlTIrJNR2584gYb0FWmDBBUVbs4JUo+Dy7Jim42LK5c/q2tM7VrOI99k/yfaogP",
+	"JE/VGvhha1FAJsRw7lH+oX6hztWt7kDRBNn2xeK1Qa/BQoCcHZEsRZoyj1n22mCVFhzFS5aS0+FpAbhX",
+	"Z05cMraRWiFWHBkJGkof+oPHC3tLfnQ0Yr1HXr5UCsBbJvfRa+FdIvXLHuEoZaam1hj6hWfINehU5lME",
+	"1JLikQ5EstmlEsYinWIygyeIZ74N9/acLWmsazJhx8Cs8Qx7SDwhAH3K5h4AtvUm3U7AsNswsYlK1CnO",
+	"aDjMRnTcCStdbwSOXiBTDUu4Z7K7YxXZTRs2WOgoUBkC+A0XV92DsRiGPjv0/UpEzBacOnHXPEhH5pFA",
+	"pCIrydpXQBcvqP+WIh68odcvdMXxDhmIi/SpAhrWELhbQy/llW7tgZefwDvN+p/actCvvGga+wn4E/gq",
+	"/MPvQ4q2TnmcYVpctHZR3Imwq7hlkWvynciJ4eXwvwo8zS2RZlxACoNn0wlD5baIuHcAUdNc9/rDtkEt",
+	"9Fa7FutcPzYV13RIzt8P3abgPb86UoauusC/6J75SwafftpElMcs3Cd1/l0h/wbxbjZZZ2vKvtTJVTQ2",
+	"sPh+hRiBRU1hj67n7RcwQwG2YmPbnaAePtP0m5U4zOPbt556KKs2U75pvnH2SyBR8sOPXYmwBx7oYY9S",
+	"vTuM50+seZ7qAgYUfXqirW86y2OQWNp8LZXEP6y7jz4PPbuPTVycJ63uycka5sK6CSqptjoXulhDqEE/",
+	"fF2JnPlUh7Q/F7dOVzUj2tTNbljZdDrfts/kgF0wjqePDQH03DAFDUdHADDrq2/+5SEEpuVhKffAm/Hc",
+	"wGIlihcJw7L2DWwqbYXMTpg5WMo1ctRvZr6d/EwaIAYG6tczTCEKkMN+egQoqg5TsajxwuKrIYvtQXVr",
+	"JzsmrrgMssORbWSWx6uY2MxflMXfvnn2hJw/HI5KMITHOOPjAjbQDp7PMQB2HCyL7puyT2ChzHDTNQqv",
+	"/tFiGlilTzLI7EhF354Cnmjadhd8hVz6W97jZ3dy5GuPsS5ba3OGbY+z0OTTQl3cNbCCCSO6NVq57oDY",
+	"sSIuqbcnxbvU1B0MXur/+L10u35sFAGGohUB0HfPV600iG3pUxfTAhqVoGTTUagKjlTnW8U4Y/+kpkPv",
+	"cluwOJq9FJQqiBBR0LNK4/l0Pzd+UJwSN9Zh+WGjqNyUW9MUgKpAh0m45PGSbBIuEp5u90H5a7LYc7ix",
+	"+tvVwlVNjEaF2WQWqsTlCIllCYg7ZZ2Pa2QdA8lj3s/jVxset8sMvaWZnocH9G5Y7vEdp2c0YOl+F6uj",
+	"pOkzsc3redxkobbOc0/iqlV7rPTrkOVbX0+m5uxN+GnIQOleKVIjmx3KAV9o2pVMhkSEzUKhtO1Gjlry",
+	"+nc7bx3RZat1ywkCnWKKzkWobYUbnUuSxWmSYW6/XOlGDxJ+9TghdzT0gLHutiuXzxbGBlnK2Jn1HY3J",
+	"bYtxRyg3F7XGJc6Jh7UzsmazgcQzG8ZNVz6qi5OQF/YzT7st58FNv2fRJCsbrVXAmo2Gcktd72zaMyDe",
+	"FCZAa6Ift0wG1AfAG9B1oluIKq5LiYuT0ZnXusp7K1O2PrZkazELqDypgUx8A38vUCMvf/sVifDMw3mF",
+	"n3a5Z+qh4lBH13BxVlOYM3Un080m4uo0I5qCk2ege6V1TJdEhfmKqXveFz7CXxoYgyWJSDrJRTuc3YCc",
+	"Lfu5A9LSp68EU4PsfEIzyfYNL9szS7Q/G8LMcJ77hT+Z5KlyuawFLEBM/EyyAYEZSafy2CYcm7rwD/Ey",
+	"Edkmv015SGYgD2YDoo4i4EYwDK7m6fRxCB+wQn1CmAzohmGi1oe4erUb2lQ5zPQRMk4/OHR9gh0lpVN5",
+	"Kvsupvf41O00VOSFH6FUQmlkxx+y4fAkUN+E/9J5TZjGtJ0Q/bP+TSxKf9DWrjwQaEzLhPCUxVj/EN5F",
+	"UjdAj+6d1d2sW120y69+BmUqThELKNFMqpNJ7hSJ7fyAudI5pTB9W3dh25kufbMDu9N547ZdvN45F34J",
+	"rdFREpDttA+FY8Q0sgdzUOk6oic4rbVwXQNKLMhMvzDrbuh2jHjVqW5gxlgRueCRmtkMhNIM0DMAQJvO",
+	"TXMy9s+MRtCLMIpMsR+ThVbOxfzWkIcgVhRBi6s8W4yCMZ0/PF8M2SGWWB9QqeqnxeDNl9BUEbY/9aOe",
+	"lHvyac684+Z7jYqzoktLbf5OVOHTJmO0UUx2KZHorp5jDTccEOmfmJoL6g5aX5joKxuuDnix6CV8ODxE",
+	"oTZ0EmpWWYG3rN6q4VVmkscBm8G9SmOyElliVIk+brpOXsDcPN2tO24WmSA61nRL5li8yOOAhxApKkgK",
+	"GkXgsVgJIpl6ckMTa+MsIlZqq+1FXr494U4cwjX2zJyZp2Z3eDKhoyH3x9wcOYEKkREU5Fmj4MUDwmgS",
+	"cabUKPUdZbRAsruwTZnWYMYAl0jG4jtc5Ki+oyGyEfhirQG+0NA42hOLRdmya3PDikfd9shzUhK7leA8",
+	"4ywKdRZUZwcRRiUX6tThqdInEowIsEyok5VV8gQtvPpFxacBY3BJlpWOhEZx3CNC0V2/r8t+rJ1vzK5r",
+	"hPidz3fcFBj8j7evXhp/N+Gx6bRXTQE59hWKtTfBzQRqme51XoPTgetexeA8VW+aVAE4Ux7kJ5ZSfwcJ",
+	"LBq7TkS8rJTxmPIYmxPt5JZ96C0Tuojph97OvBiPoqpkL0vSaSDiRcSDdDYpBBi+kcooJLNFIv7FYl0h",
+	"rFuPTIpNPAdkJrJ0KhZTGYgNq34oF6XfyLtWzE9rKydqljLTw8/8y7jU9RZOz8x8OURkqUQAUKYv328k",
+	"SfhylSqq+Cl86angyH1eRjegS8rjR+icN6dDFmI52EYcoCl06JoXi5Xg7Gtbi+UpjYgJGdM1Qh1hJJuX",
+	"stXbFHh0EFftjn+eEZBLAn2eyFyEW+MCNNaV+lsd6Hbv2NPz5Hh4zMO9xEbfnF+v/FCK1S98zbtjzUbq",
+	"rYKCloevMum5p9b0U50umiwVoWgUiWsTci+QZNxcJn/SCsINJly+SXSIb0eKBka3a0qPs2CFpWM6YwAq",
+	"jkMWp1yt3LrsYPhCS3WoR2tTgLxHWsWKJqxhvsWArG5Vr7Q/GgBmTxGiHKcOSnwm/UWQ6HGHYQsrOjsU",
+	"8FQmd20Ajw3f7Yv8BDykh4K01fozcwBgJwdfLFuvacL/pbtpzbcNtQdRNMXO2dMay8D2dSq29LcWAWZY",
+	"9glfgOMmR5ZRIt/+ml4LdVusRcL62EYGBtX3p7JcFckjfsl0fj0Nw8QiruqEEO4YeaC+X3N5h54Mxfh1",
+	"1ji6MsAW/x5dWo/s/Slnai0ooNMVGjutsjsKMY2b5raCLYveDPk2tEMBhg6QvAU22u7KdPu6IPruHr3L",
+	"+JzBxKtkgC1owNJahsFfjdoIg4JKFUUlExtTcnLHqeznmLVLLeZb7SWuD/JKdqHOoFiuuVNRZOu9QV+1",
+	"c0mrP2aYm6No88jM2rSxW9MUshPQu7ZJeBzwDY10mRCoiQgvTUPgEByuT2ZKds4spUzxTX7VpDpDtDMk",
+	"gaOp3D7zEMI7kkUsSFnYRlgU/HYOY1kHn3xkIKH0ykuZ0KMDXIMX5mIPp6m4ZLHciYVSlfumhwh8wKL/",
+	"Q+dCA4li1AHtAXQ1lpLj4OQAizqvh3X0Q5QBhUuO50MgPGYFN0+NjyfKPj3JAzr7obm5fh6Pse3bVnNT",
+	"TcNYzrokRg4uL2T7RPMdLduf5j/umMPVrpQSv7Zul6l+nh0yAbRtT8b32PvSPI49AnJXqH3ZORRKbRqQ",
+	"d2y9Ab+URo7HvqnQulQDa9spDBZR9ikIB1wc2+89Tjv5kW/vavBrvmFccnzuOgVP4zTZdm9Tkh8Eazwa",
+	"aWrqb4vXK1SqKwlWnxE59Z4c0yr2rg6Nm7Gw2wS9LSt/qSPaAsb0AIfS6bPeSvX7BZ+vKn34g2dqu4BJ",
+	"3Y3rFxipSGc71x3HQd4G47PoStHHARynYoEHwPRafcuwP9DrRFzx0JsmvDvjfUDem/ZjYPmog9evdp8x",
+	"nRrgGDoTkCRIGE21v8MFm+ig0pXkSKVnbHnTGhKxo+zTjwzAouJgD4lkXdOozWcyJXOGCVB5zVGXUtAa",
+	"5LA0oWzBL3cdDQM00+5gFEFyq+dDKVLlLimD3dBMMIk6Yj+98gqgx7HOcqYSh5QsDmE88gzBBQpQ5lhQ",
+	"kzC3I2yZka9EdMXCVzVJqO8sj+Zl7jgDk7xb/eZufCJfnq+TyNoFEGnUyjnZmFhc05HhpIWShYhJ3qEx",
+	"abdhfCdbtxsClB92yN9doUSpryDl+QymkdKQprRF6lueTFic8Av9iZrM5FI2Tb4HZM4iES8N5JGvcLuQ",
+	"jaQTnXrDxXw+nD8ITubDxfnibNxrSqE7/wIJ1a0Z5rQxrVkts08gcxmKshIKXkWTDxCDI/KSbQol8nH6",
+	"CL0P+J4SBf5Mqp0Z0ZCJyNdMpnS98WWCRpEx+imiAULXT7wQRXBZKSzDTAsu1T5zZgIGysIQ8RJiQkaE",
+	"pvQSu3jRJOFXux2n/7Vfg/6mqvWS9O178sHrLoiXrvTpdBm72H3SV2boLSXMba0OKuVj56Xqven8arbR",
+	"zm1QYwV0yEh1nAnN1esgIaz1UxBUocZEnG4sKGK70UtgitUJGDRFuMUR2FAWSeABTmzVDMG99wr07Ayw",
+	"ekcWhH+TsQ4EgDbaj/hGv1Ad8jmECBfcdnmMU8dqA6luvAyEL3Lb+FpkUaiU01QIDJ2anORBb2cXUk2w",
+	"fuG0VLko5+adp3sfkyeHACoUw30dRg8GxZhkBdw+9ilQVwxWtNpCEEM3A1k7Q1DQWScTKBeUt7R/Xmt9",
+	"8UmuJ+xrBnWSvF9e8kEOuzHXWXw1rW0cj+WV6JsjgCUZ4nljtZ4SovM3KuD59dBgjla1C67/iQXo7xuE",
+	"fuNwV4O+evLcdr00Neg/QU/LjZA8FXt0Cm2J5/9bXjMFxIB5Ks1Ez+aRRhXC7DudDw6NNBdkplFPdcWb",
+	"7IpLfwo3mbbeuS9+O8Of5VTEs9yEtO1KoB4BeaDcP7rTWXRcCA3Btws7XTUfzx7bj9e6E5QeiPerSEz4",
+	"xTLgisoqQv7v1newV0XTg3In4tq7vuQk+Gs1E66NVd2iIXDHBsAdQ5FndwxCv6tJsDlLuoVoWN99tErd",
+	"PRsG3zZ6e5a3sWDTBi+Hek831EZnJd7u9o0w70Or1BDb8slFQYzJLFVKVpoPNMsJoWnlKDTlFqF3AVoB",
+	"ZQq6wUX7W/e1egE74npuXfyBzLckb9Zrr8Bi4PyvowTrQhgQIC3CM7By/Xj3szYGN0aQsHSasIWvPlv9",
+	"Vq6XsbpkkDAgBs3tELxV3dzRiljr7S4gQbCkTspZLcASgmHBiVoipg9UPVfM0vKR8StmcdkLWdgASD5R",
+	"a3MOJk8LuSWokVRFwaz77p18ea/7wwJQYfsr852pYDc9bqgEP1gMoeQ+0Cz0eXTVzeYgk03G/V7GdV9Z",
+	"kah1jhcXZ2e0d9PkOxyNdrX7fuXt7q1TDUUUOiJGTordvnVbikKW/iOiNEgE1SLXXGeNm8Wr3Te9vVrr",
+	"eZ7G4LWl4Gf5cv/b6zCd4a8ztQ+QFZ6yT2kfOZSri0WXssS6BloCmpi+mF5BLrzI4cTA06qBmAFRwCBK",
+	"q0UD4WLGQo+C2Pv8obC/H3oTNc7NIQpqR15vgtEnfc2OPCUvtiuDz3IraNQla0AvIL/z7LkpSXeP4CnI",
+	"5CLf7vZyVCzqvQK8uTXwdXo78gl2OkNVd8Mt/Rdm7d2kYQ7sow+NuTw3LOjnNTJ4fmZad5k1ejFa+y52",
+	"ae4hW/CYpxWkhgKgc/l4NqUq+ONnjajwLmX3YV+Ljm2QkeFK/vo42U1W0Cm6RnIWnHdqa7YbXZihGGIt",
+	"rmg0ASi6bo47y6+35XsRsR90N5vObYAcgO6vMFyCC60ajvuU2395N+NFiwCGL3DuIqP/ORGMQ9H9vEMa",
+	"ASUOI1urDYKbRG+D80CRYtdsfqAKSjvbqToazXvnzMpAmjozROhdSVLxiMzUx2ZYx8hivbYBeRzrSvrE",
+	"OpltgBcSWiSZ5UZJHwumoCpgQbkyCBCsVc1nmdA4VaOC7wU7iTi5+958uyvOrg/VGe8vY9M/1L0LWm9t",
+	"DvtVIKWdg86Ir4lEHojGY2ysA9dTDd5w5mbaQUWWYYVOt9LbzF4urcHpsROfmd5uvdg5JbdIeSx2l/iq",
+	"Q4HeGXdTFpxL/pb6wtsdWnJNh9ei58Zt6GpcOEUSioBPEVSuDqwBilg19K9uQwjPF0+QXNHx2fnkdHF2",
+	"EoR0dBGM55QOg+HJ2el8frZ4SE9YMGdnLByN6fw0vGCj0ZxePDgJxovRaHQ+Gg/H84enZweq565vroyh",
+	"rHIQDqJ0eRcFzZZNIbmWbZgDPs0SX9UL+sDMt8m3qzTdyMnx8Xd9mFjCllym6gcRcPyzSEoTIt8uefo3",
+	"86L6Xf1bypV6vjhb85BM2YLGm0SENB4sebrK5gPeKl+u4hswS8uJXcvJmc3q7NaUAN/TuBV7q8Abbrsd",
+	"lkZ4/VzjNhljMtMKVe6KpabEldAAfJJFuiZzGgxolq5EogNWUFbAawHE0D2thsZJ1SBDtKySxPn+Xb1U",
+	"vaF/lUrC/oQLTMhbXMfjfBkdk1c1dapKcMrozpKj9uplid6PCIskwx1p7xM/acpOLXYZtfxRx75lL2JH",
+	"No5NxqfXT0ql6yY9VBIzBiF6d5KvvEzogsb0iIZrHu+Uf1pY10XtnIRYAx6GSnenjIzTPBbhT8f4zca5",
+	"chQsj9Z6ydQUArFm6GrXXSFsGBBy4P7v4xe/9MmaJYCCkmr1TZTbQCvqvKZSXovkUH2ttVfzkm1rOzdq",
+	"NtrSdXSww+IM62yo97QkjP2r6wF5JpI5t+0IrW1LY3mNdhmRYs0asPJp5GEv7GPhs6cO1+e03wMsk+rg",
+	"L6h6JaZKlbjmcSiudQBkAQQiG5ZA3bZZMpThmmredZ9kMbZPR5y2GbSTBLNUbFisNVr93T6h5qs0uqZb",
+	"aT+O4D6IGpzSSzB1se25JHNa6k/ZdMu8h5GKLd7Gw8NUZ8PSfKXZsDhFmPyw6mUuivzypy9j1BFD2BbH",
+	"Y2W6JLG47oorjDVZ9bWtXGM14XN3COv3/7H3N8ptG1vaKHwrXao9lWSGoklKoiSqdn2j2E7iL4nt11aS",
+	"d7+xR2gCTRIjEM1Bg6K5s33qXM25sHMlp3qt7kYDaIAARdpywqmpbJkEwEb/rP/1PICt4MwOat8B8Es2",
+	"D6g/OB70bnq9Efx/+5Gc4kD+6SJLzqET283yiHNgTmFq9pYS66kFv5gwseBxK+SZy4rA4rOXb4/7/cGJ",
+	"tKiQM+0KG4ydVKVHa0aTYxYHm7uf3Z0ev83WeZpomgCK+T+LgI9Pf/j+WC7GiOifVGduE0VENQjpG409",
+	"aoPdZhCHrYE+81UY8vxwB2jXj8sxS2IoZYfIK9GXYhoZo7Ed4lnVoQp1LQwKRQXWJX+vpBvZIkjkhsK8",
+	"3rDvFIf+gmlSfOqn4T2DrwLkmLVMEP1dOwb884+dI+Cjrj7TSFeN5hD2DJSP9DnImNOb3nDbIy1NnuUi",
+	"aCTprH0V7BWq1RVSM5QJDnhRJZNy3AmW+M69YbVJ9RTuaA84ihoz5UrwNrSdri3cm4Pp9AhNp/M/heV0",
+	"UWk76JM9ZtMwFldSHfPYZzYb7p5MiN2q62Jv5DyM9b/7WytzvaiqVxKhnUjCJkvBAk1z78JLrlPv1kj7",
+	"vcFp46EOa/UwDjZDwKOR4Co/D0bwf/MwxqoviOhVYIN0yfMP1E+jtTnV+heV0qZRtFlrW2942rscbn7D",
+	"9kq9Qmvq3cziQFxZW7hjd9ZpNUq+5ekMDACNgzRf0EQjOpX6TSHuqWJJPp+D9KIuA2tXKrlG/1WrL6hJ",
+	"bhsWMGU+1NZj8GaKqFMncFTWexdRgYoe2oo+iAodBlQ+ZT3WgUyT0lRXqjqwVY19lSCuGHUpIzis1hty",
+	"zKui7rA8IiXqPv87nDfWGji4DGkcN9FO3NAWrdZunYKWNGLeG8FXakWrd/3aCajevj3E1ipkGxrhz+Px",
+	"bdAdjXdDv6mScG/dXXhbjcd6Wq4OB3kuN8WWOEh4czH8ogO9Wm2pCpEqHoRa4rAXQREfSuyDNwyDTTrW",
+	"XVUWilfsNpaTR+1w/cJWQZxN1ou1CeUGxZ7WgiemqjFLUbYsf6LoEMHWw9yqVuzSfIGeXYdFtHsrppTv",
+	"MBNkPPlNNCDfJzROWXANONrtM4JF/G1Fnx2pyiCN1W87PMKUDpXPBPuwCBMmnFGS6xyCoXsy+3vwmrJz",
+	"UHjZAlIWo/PjqrpAGzGIritYOZHMoKn58UZevokNW7GmNyuWhbd76/NFFetcHqQXx+uq2awt25Lv79qI",
+	"P7AouFZFLFvsQ92DbkPEKj7TLnnNowhtAZTRLCBAejrhicvgXiwS7sTPR1I5/T2W6K/CKIJ0L/6YjrjH",
+	"7ENK/BnDGEvzDLC0CvXL3FaHo3ky7fIFi30epzSMpXqAxtmuviW/OaUR/59iRvujPh2MT/wdBX9dx/Qt",
+	"pEks8TdjUbBfYmefBxUde/IbgwwFYQZVN6vJLowzihSrqLenLC1ydPB4EsphhTy+NVt6E0JARTHaKyVN",
+	"1CpXVJ8hw+AFO6Gnp/5F0Kf+RXA5OR+fsAHtT3r+WTBk55MLejnu+f1gwE4mp72z/nBwfnJxenm2UQpV",
+	"4ZZJCzosnaDcEENd+0oDvkhJvyD92YdQpAq1G/ODAWdCwXTHdMpGBHgsyDvN9l9PqyPt5UVE49sZFY6K",
+	"iBuuD6TGgZDWFskq/tTXNCI0APlVjLldTgZ+n/XG53QYnPmn4xM6uOxf9M97w8kZOw1OdlLJVxCFam+o",
+	"vWtzFEMs3Yggp6QMg4DFSN0l2qNVZXlcRYCToZ2rjpm7MHYgG/rYhFmdkzTPaYV1XUkiROO1NypCsUvh",
+	"DVtJPj+MpRAeM+R3SG1ma0P8xzlgcjen3KmqElSlJDgL7mURKU9C/6mepxbL8lIRI9vZ9fEag59EUZ3A",
+	"zrqnUTNu/W/ZNIzjMJ5mhezZ7ZWieDvLqQ+8BKETquOphT6Pr+PhpV4DvHlLmC4SPk2YEKrpaOOPWNfn",
+	"f2kjMw8yhzT6Eby0xfPPqtHjH8TRXMKwBCmiweLtuetkbIPqRV17GXsi0vU2hDGAw5GjaDM8S+BpCXlA",
+	"XdVPxgUpeIo8klMt7VJNiFYwxIXN82C7HWRGxRXx5nTtaZCa7LIwJoAgIoea8IgJbLzI1WhJ9zD7FZqS",
+	"iFGsF29ko+edq4+7KdGh7sDRtTDSTxjOjIhPEU68qPOAT2Hkh+Trs7G0Ji4pGwQn5xenw282nfRa/PJr",
+	"4ssVnYQ+TVVVJJSomjrMOFqXC4iglU3OfmWN7O9bgwhlDrBrtPKXkVxiVBpfeXj7ptQbYkmUwtVwM0xY",
+	"yZK7GILc6Yh48Aoe+RotrOCbDvGshfA6xAuDY3UR8jm8WrD4xTPylMcx86XBJ5bST/cEgwOKl8kTK3iM",
+	"4V1FwmFQfuJJOF0iMd6IeFIkhj70Ecqfs/55vJAbky+F9TmwDhT/nV3o2KwbceZrQgcq9APl9Qhqktj7",
+	"lIiULwRZ8eTOagUc5UxXfPwewg5VTZtqSUcgOMOCCV48tDtqRnTGJl5nQttgleEGHBFPHg0P9gO06rA4",
+	"gOeLDvFgJ1iECQCCEdG4QzxcfRs+3oMyYw+3mOiSFzGZS98N9g8iU4BTon7QsDxr489Q9+SHAT4/dDFe",
+	"udka6JxjD+OciFR68grEVjc1qreQ23/MC5i2vx/JwWCwTepTeKvt4rCXcvKdXuyrSWHGzYzAqDw/WRbj",
+	"/vKjWiHeq2Y0sTedvKTw5HBX7ZuqIbJZZOpGDkqaAY64FFgHWiQZ0Vkfh0INmhO1akhFUoU5LBOsjNNM",
+	"mtMpe6lmsqWdxOI0WZcg074SxEMENC8D2lZonbC/HIaTeymhc1A+SaN3G4TEHN6XNg+yCG2JhH4685Nu",
+	"yHMtV0+cGO9n0kptXBvi4nSpnOXXGV5wmybC0J+RmK3kS6ExB3630JxGMD9zfs9ULA+aDtMZW4PgkBOe",
+	"Yuaw0K05d2O+6ynPTSY82dVouJ95HeQw9JodsGwfuwO/Zq822Ju5c66dzgpC+DFLV0yq5hUnwqcZDoNu",
+	"GlT9cd9zEihLAzGGvP5c6grinQ96M++KeD3hQawHnqKwjGDNDV7gYilmLOiSZ4hlQrz+rCA3+2cF3oCT",
+	"wcOlnTRB52F869wwP4dxOF/OidyFYG4BPqnepeWX72jFR7yL82Gv+AKD09nuX2BYqSxMORkkpa/IMg7/",
+	"Z2laTjeiQFrjHLYrKRNLscAyYVehVsQIvAJGPeCEZwHIog7fEcKhNOLShGI9SoszdwP3uHDroDiuILT0",
+	"6HPhCjx5dcQPpXqGDUwQrzVSWUE3yQMHv9ZxwC52slA6eNUzHgXSwPL+gCX4KG39P1I6xT/wjT6qyoU/",
+	"BJvfs+SjV0B/w4wGdD8fwb3/qW9UVTf2e1p1nGWooQfyjKG810u8QUe9QIKLz6GoCNA7KFwpSHeZHsSD",
+	"AmuqwCoKS8rAgn8OBde4juaza7LGI/0rqKzm9Z0H3fQodFNjsfJAJXRjlrq5+nkeGnKilE47KpyO7wMr",
+	"i4VSWNewkh8qIH1KEndxG/vgR0tXPAO5iuEubyTF4DKiCWEfFgnGHcnXb54PvsnEs/whwKNXNM9+obD0",
+	"OPGL/Qk7L4mHyqB41y/keJnuvx/TaBHG7G97fyd5PGHQTmQZwxIOSAYKEBgqXhCJJxZpQkPEGxBsTuM0",
+	"9IlCTi2UTrxb9non7O/n3V63t/e3AvYrJ1qOmvnczg4FmfAo4qtihYOBxLHF0+Bi16PtOytTwX7E7H77",
+	"OiiLos2UoVJF8K7QyYQyEMuHFj93T97EYkMMwsmkDVGFvFW9UC3K16b6O0NB3ZpUQKFmlh8O4eJlbEFe",
+	"jwwxx5j5dM4ITrWWf/JnOsRG8e2QIoivIUpRVQjmZoU0VAnff+VCCMoB9usrFLKYGg410CxQtwPUbCzJ",
+	"KBG+BhRAD9fQ08casmzftCtPG1T0zeD0dvQWel+1r9+mNF1ug8Em4EZdoYLb3EZgc9WrbOSQeQUpLoUL",
+	"nC3DSIHhCvmSWqx1iGCpNC5y7HhU1TJpTlnEBc/wAmOCvH9RWORWOBp2L0EiPlSKAI4C1qex4Ha8dpLR",
+	"ROE9S9beiJgr5atIYaC/IzTiMcsyKtg+am0zMofUSMyJAl8UusoK33EV5nu79YPzvdzm08bd3FuAcQRJ",
+	"OGmBDfkdMi1WVb0ik/qCJ7Dj4NmaAomSgK5HxHsmP3zGUuanDNKf8MFTniTMl49CkkkPBEHuOxZ4WCsJ",
+	"gmhGBfH1FyQs4k4mDM93oc4WqgIquXLgRI0K1nIoSBAKi3/Ijdi5ybU4UYU/cvJ2OdvqmXUYnBVzcb4n",
+	"JSINC3mG61Gm5BUVnLjZRGzSVZWIf42kFdjvO5ZUNQiB7Q7nZR651VkWq19ELToC2FnlxAogT8enSgQj",
+	"JV7ZTUyuYeyzDegzWmZ2FFUvnGP5DQ4mg2a1bop5ut+q5wrkDTPYUQ6kDcZHteg2pS1S4ujKdaaakyHf",
+	"LJ3fCV9C4RYSgXVU67oCJrBVDq5LeqWVifxxNQ0Gz/CKWGVooywbb2wkXbMElfNQl6OKkPk9S4IluyJj",
+	"NgvjoPG95j5ctBFCFclpMIy1ahYUATMUL2dzcKX7fPSdQU77wSaY4UrDb2pueY4GWIGcWlfdNW9JBnnT",
+	"KVJX6POjN4DT1BJiyQJIm7uKnrCOx7gDWBNjMf2KGV+pQg+55HWta1XlelCmgWUEBr+4Cv6wSR2VdWA/",
+	"NWaU3Pyv4mi9Mex4WYxW/eHEtEUxthQgTniChpYCoi8U2heIZYjFcP4E/jZkBywlm6ESz5qUScmt7i6H",
+	"2lfj1XCjzoYNu0UFVCuISMePyF183GJ7DvYHIVWxCytw1fZTX2NmKF8vDfuuImxwT6MwUBJGdBDhA3jP",
+	"BZmE0kldJGHcvKAWRqo2+oa6z9Qt/bBEWT5gBCJd7ncqiHdtQ9+OyLeMJizxjIeDtn6yJsmysEcmibjt",
+	"dru7YS36TDhRjUVcv+f0/1WEulBCFSJLUvYG2V7ZGkUKNFvSPi7mrHbNIFQXjC8iRkQ4jUkYuxReyOLU",
+	"qe/khlosx1HoE7wKT4uyVEOfXWk7K+Zq5xU2UMTqxfZJpfh6EZdL4aUpBAVupRa2ZLFJSEKRvXD2WKlS",
+	"/kIBJF+wGJZ5kfBJCKvP5jSMtu9Gd2KMv0jBX/U5BCpMu1kIJfnek+6KRdExmGpPcETHuepkj4xZVMCm",
+	"NEDiEZ+GcVd93vX5BgBod24G4cOzXWKm0rWHf5QD/TWLSbVq37rXtMcJxLOxKYoKlf0Fm1SZ7TGY+5hm",
+	"duzodlZUR0tt2OpCOoouZCaH7NmuEbuqd/I3O40CMPcJYvmvirJRsKI2162VF0NGT4eDwWnQH49PJ+Ph",
+	"RW9ycjo59y9pcDmkF5PBKfMvLsbs/ITRC3ZGh/7wbDDssUt/fEHPd9Q7C7TKt3KUG0vWEUYcbiCCYguA",
+	"iUoqC9JVn1GhCbYDMNS1+be1SwPOYrYq2GLdIeFEr82c3xcVllqXgT8ZnAZjejYZ9+hJjw2G7OJkPKD+",
+	"2fiSDS5Zf9wf9tmZ35/Q89PBGTs/6Z2enAwHlycX48uLwemOCBfqoGWyxlgMocRBKOcvRx6U+0a3iGOs",
+	"gqpik/zry8dN4ZRBxwna/CLlVuz5aDd1iJVx8JtsQynB0jRUbSkP+ZZBQldOl1P4NDbxBJwVmtFkkiAM",
+	"SgGTXWE0DosyO5vU/Bl0ymoDx/NqA/WDi+vvmlhwPk6CU7oIjSY4upfOBXbDZlwC0Byc0oCmNCv2ztAm",
+	"NhF+Fxn2Gs7fx45i6Kor3thQq1GEMhJZ0c/wtET0OsWb2FLuM0bnVvD0yJUm/YmumaMN7u0MQOaETdNO",
+	"LRhQndhOFfighld6NGjsZ7Uo3Dc2uJUOX82xKObKIhm+D9nq77tADqpwDbbtYBz0HnMEBwioAa4n5PHt",
+	"IuEppm9qSB9EAWxM3SQtpoRNaRIgiis40KHVTHpFVGIG0rUrgPZas0TfLxQuHbWIi0xUPxR4catcDSBN",
+	"bwhPKdsKRxI6Wh5fJzxYwpRI+/L5Uh4YF2JafXFnsLkwrwaWVIFGNAn4IMd9DVGLKKM8NY5FmIe8YZNN",
+	"wQhN+V0rTut5FNcseaWeUha1b7W4G6/tLF9QkLI60eXOjis1X0+m3duGyh9Gr0r3arn87bFnBNJZJZ/C",
+	"y5zJqcz4Ua3zI8qZUa1Fbv0cK/Im4uP8rjAEb/DkHCgxlmBjnqPx5oEZqWYiLkRHF0nIE9WOX6BGwgJW",
+	"bGPEGcBOx1k41SV9q7BQkzXo9eDMhvPlXC4p/B8UN+EnGyESks38vH80RLFST7oWIpwCVGGZbc6RJg4T",
+	"i+dXysT1ghX2eszSFU/ujsHkhiH9/geInjyb8cf3Hx/eN3D5GOK+QGGR8IiNLaZDRzDXJjDcUvRZ5IAb",
+	"hN9FC1jlEXkY+CVRZawhdDk2AFPuoNX5d1AmJWjMXVSNPvJoLnIxJSEdR23E+a/mFpcsV9/JY4nlcROb",
+	"kVAQ729/3NNEdF9e//z8o6flqjHYnbuyvRHtClPnY9FGqLpVRM6CKBwsW6HbLP9bBrULyqBtSFCVcqgm",
+	"F1X7iTYcBbEK3FMZCLlKaVhtQjnrkmXGZVVBnZubTJsnwi4w+UqQ/H3NS2/aH7cmJX8bB6lu3U+x3lld",
+	"qZa8VrV2ZZEmUcgXNIHznkTLD+0iFW9tfxnO44L5WmFJI+wNVrxKyfqjKlxVjTxLwPv5Llp++Aq7ycWV",
+	"dHMEZqj1ue7OAywtAsemS260jSLSAn4clKRoeUAClrJkHsZAa3SlHiFFPioD2L4Jg7aOAKvTgTW5YAxI",
+	"yciXUlD2e3M4kNOEBiryMGdBSLVLlLA0gVk6+bgptDKni99xI7yn8XrL1tr6xHfuaG9V+Zx10hV+Az6X",
+	"gkHNnhbEpmjYQAR0tChvbB8YWQa/kodIt3qStw0iDFWVXFUk+sZCV+wQFV6GTTM8JTP2gQThNJQuOBRd",
+	"WrXfZZcdYqHkRWoqjFRfm46Wyu0nbWy1XUdy/yVhqlLmgAodye81wn+4N7Jhy3457++Ze7hKiKobCozk",
+	"/W6v2zvu7yg+r0gc3cj5FgMp9lFyRVKeL3LtEDrBcLs9ernEmLAgSqU33vBFZtXd7/iyPbPZktimE7lo",
+	"TiC8NVoTKVcGhcue6KBrLidRkQ4/LvuiBV78pzAkGg/nrEFxd44FPlfpje0j1HjXRKR0LWx41GZxxXZ0",
+	"Il+I/TEN75npnFFqEFn0zV07MiM2N3/WmhV/dXuhDS3MwTCoNwxaMb7s3AJo9etfpqpvvlnb6PRteBO3",
+	"zYWOLKJF8sYg8FkKPZzGPGFBhwANGgQcjBPn05iMGVbaa47BT8toVZ9CNS90pV/jIfnR4qg25kubJkI3",
+	"DHObwGDDsf4Z86LNN88nzZM2Fod/4rxpG7603eZR0T/aezK1MfJHKbla8YJ1ZnVJfWybau1k1WwGDHuS",
+	"uYIYqdOkC1kDey4/y7SCdiRp3TMpjcvQpwpD/+ik5QR+Ifles/HaGLZ/pSSwmaBPnQluvNX2mPJtqKYf",
+	"Wwq46V7+glPCrWJIdbnfR2XclbPAWyhWnfd1qZx9ZIRboPS5UsFGmFZ6XKbYqqXPZY2aWkq2mTINIWCX",
+	"8OV0BmzwWeDukI7dVzr2kCz9cpKlh2TmIZl5SGb+GZKZ9Up3m8zlQzXvIZG5/0TmITG4v8TgIXF3SNwd",
+	"EnefKnHn1l/Q4/LJsnRzlkzVPBzydIc83SFP9yfL0zX+1T9H3q5WZhZ/bV8Wd/2c78Gi3viDD7CZ3Way",
+	"/ChnKit3JkwUV2sYIy7ggvkqoaeNHUAIRv30aSzgL9Kw3Y0x22hzPMTO2/jwP6EZ1zJM+eeqDdh41A61",
+	"AodagS1rBSpG9zlrBzbJ6EMtwaGW4FBL8FlqCVxW6+7rBMrGa/vKgZo4z6FITyveztEy7M4VwthIPr2F",
+	"nQVzia9s5lebWQ9IAUlFZmgf1YxkhCUxE9AKpeZiGQumYhZ6Wz3C3M4jyOfspRlN/uTOQkRfWpbJiC9U",
+	"6ThHQMWR26F6Qk2xx6f1wzd5SX9VJ/0vnHH69Fmmv0pIQmvBX8Dq+2TpJE3xZ87qIal0SCodkkqHpNKh",
+	"GezQDHYI8B4CvI8twHsI6B4CuoeA7qE57IHNYWXnKxTbE1UbPmUVgwSiypTXMVV/ImLZeqZTQfxlkkgT",
+	"AEa8okIzzhjlth8u05NqLtNKOlHDAAqsRAiVufqMDKNgeY8yoi9DCOpePPNerbimFB9oNe3nzzRNwg9P",
+	"GXrYLfdt3rDzebScx5ZlZ3VUVPKBOjTKD3xF5jReO8zD3JT0B3WqawCRbzkiFwdawD5IseDhFSIvxGvb",
+	"2Pvw3KUyCpuBH6NgeIp3lfGPXy7nY2llFcWSbhmB1TNwXfZc5Cuo0XWoMFaBQ2UClGwA5JuI5hSKuEk0",
+	"6UwtG1th/6kVsMIrZvasAddsTLOC225NoDaRQhU9E2M/jVnUZlNma+RkSKnfi3J15iHImJoISH7MfJnm",
+	"R7pz1piBjo1W8mrDb3d0/Z9l2nTJc+TYVgP1xmuvKK7u63VLkWAJBmLtk+o98Yav2gNUZvkkCnxSQofS",
+	"oXQROEZxrzo2BYsix454FTOwO6x7s/7a0kltcc5AGNccsrNmOb0XsR2tbknOdVIRPno1qRHITfECK1MA",
+	"dUOuIZS3bGT8sqlcNv70jbytLJilJsrnaqol8MCJGQDjcS1XNgsdtcGqN/x2vI8OBc2iyJKHmrzNsaTb",
+	"S0V8PoRWXSnjzXKywc6+sSj/W7b6P2oljkHz+5CmTkVh7CJ8yFw3ocpfyPr5TYQc+dhpSoJwMpEDgfQW",
+	"focxHpDswLCuv3Ievb5zydqDJlQee3s9S5m+zed+UDY6ak9byRJxnjyWTJldZtKyLklHSd1kRIXyohyp",
+	"3eY6mcaJ9n8vMvnlXuwRFgWXChfgK122UOjS/uqTlRu55jEjW3RQV5ocCAnYJIxDzdNfSGvGseLwbyGG",
+	"rq2bylLI+lbLGjOWksPwaDn1hrnsIfCfNp+gZ+rG13hfeY5+mzGI4YFmh59RuYZs1TQzcCjUXgxKgnpz",
+	"cm1kHupcimwqgZhT0DgY8w+btFaUMWw2pFGD68uzgF/Ub5LBY+CoOnv0nEjnTtNPrVQnd8zL+3prBiAj",
+	"gLbC+XXLqL2j+BYk3oNJYq0HZkyxg7Mh+TH8FujMy8VuZZ7YxqHfky+oBKNChhYEFuarRkoMwmjj5RyL",
+	"WuQn0nJKFjMaH3XkSN4XIpJ4xeYsRqZV3W7b5xem+6crfsjGGzzG5ODZF5STOm8InG6E6jaoDFUyde+Y",
+	"C82k6sZCyYOUPUjZ7aRsqwKxzVJ3+516kMKPXgpXy9w30o1pKXFN1h/z5c0c72pCnOonbI5yt1UxW5Vq",
+	"V+mYT1SIfbDfD5rlS9YsB03yZ9Ykr+CvpzBTreWqtfYKxVG19tA4UN0/1FqFgmD0a0r/MdDImUmOMfUL",
+	"9nlFuWTCPjpSBFU72RybL9udUXk44BU2ZaCzSXhlZpUuwupc3PXrF8VMovVuVr/W0YZmBZzsbcZ3F8YO",
+	"8fNjGAd1I8ri9xvS4FJO1VfauR4PYmzFxkcb0E3j6jSCGWH+d640xCzXhdlYg0GrJGp9zrxgtKiNnF91",
+	"Ncf2aNW8uAycVwuWmI7RFkfwVcwI1/eiMTZGn9nDw+F1iIcHQP4F/jT8sdQVunhiPJLSO0Y8OWb5fRjo",
+	"r5Wh40HtLt5/9S72EiZSnqj7BPG0ZPawWAQfZGqAzcTrx13BHSxJPTzkKefqxgVYpx627qr+3BVP7giP",
+	"38VZSTL7QP00WsND+YR46pvbMBBy/LpAWf5No0iNBFO4HhF0LbC3oPsu3lHn3INLi6ARhUYRX93CZnXl",
+	"yEzdddZcyASJDUusLrSkMWFJwvc0UKgEoMJX/c6lWlKWshHup3RmW9yETyaE2ROJ77EU5W7bXQ12mLUp",
+	"yr3hTKQXqpq37VLMelH7qq/jgQDeF7nSDpe9eNOkrsiqoB+cnTwcUL0/yI3rIfgMKnftR4wm5YbrLbC4",
+	"+2c7Bm+oH2FrcO4+uChKCLarj0B53iEozUGgLZYp+gj6iR1CBXn96u0NfP36lxs8hoVh/2EZ/coi187D",
+	"pgR/Mam/HWFJJbQFYlZkTWTwGoKl2Sddsi38RblftaY/VRoxEAG4ndOYTlniPnt8FZv6JdV2p02NEEdF",
+	"Yx6v53wpiHpQfgP5YaFjdXCxgwN68WWAczRZbQsmPmZCdQGmm9A7Pjl+ZlME+YE8/xOeuGxXulhE61vV",
+	"vAnHW+p39YFSqNBvJSWnwheAKdBbS8j9uB+Vf7mREluLoGJJc16B7l4bQdXt5BZ71csDBBFpN2zbwTuY",
+	"QvZBbskrctq7JJ7P40kU+qlHwoluM8E5xmXYy+yeqHeY6/xZ0caP1nI49iyTGQ207Yu1k89v6FRo91te",
+	"Cn4AnALv3z34X90zo4o9CDQqYd1pUgifTCLG0it89VUoGDntD7rkO2nFa28D4D5sm74D/9KWXdEoJ8oD",
+	"KIMHHL07Oh0cn036/oCOL98duXr452FsPtjBnhnsBkqnS77FbrpR1vlrU0dB6ELa4hk+FkTzCvxR5gq8",
+	"Hq9BLJqIUa3fYLymEeuTU0eA5NocNsiJAR2mwW1w5GoTLzjIVt/sUdbdfKtKwvW/oVJoDU8UaUJTNpVD",
+	"nSSM/VN+R32fCXHUOVqx8YzzO3kZ3peLC2XDahgYat8qsvO0ndSO+NDRpqrYNJSjgKaSvRt1A3zZtbPg",
+	"HT0s/Ba6AhgNck1BIFeUMSBtCfOnrQDLxkFHwQMApJxnUCq8IjFRmocSgXgDOMnwM11CA75IRySzJE3T",
+	"KyZ7bFAfC41BzCA3FKc8e/iV5Yt/JV92sUyFKwz9u0EKaehSDnbgT5705CN5tdeuZs4KcqgTvIxVN0eW",
+	"G8mHWK3v93KYzu2wX6Ur3Cw9smsLBFCGDhhnO2LVARikbQHP6r31bWh2cDiLKoAiTgJen5EAGSb/d5lm",
+	"+QlQZSlP8K97lsjviu6QVFu2vJNPjR0X2VISgtCZGwGPj8L4f5ahsC/Bh9iK1zzZ/lB9lFfK5sr8x/rD",
+	"TEVnF2afZfoLhubz2A8j+CkphPNCpfjy7dM3DZCLXI5wYdimUEAdQXCLrS4hBXtXBsRV2xCd3VfgRVjW",
+	"s7RSFimBYgN5uVZnaKUTNpkUEyR/2JkPlGr0qKVrugNdf6kBk9rNKtwixR55891Tcn5yOcwX+ZlglgB4",
+	"ijAmaH1LR8JkIbpH+369M0D9YRNXyAeP6gjAbqJ7SHinGRKY2R/SfFfuIvH4MhEeuWNsgTuhQzzoJxMe",
+	"UTIgB9pkOXDaJ7sy6SqkLVZgSNLEQWe1g74rju7WuLB6QyHZCHS/6XiIklZybHJCYTz5w6e/2ocyBzsE",
+	"uupFVd7ciAbcEmmYZQ7VjeRruY1OTk4uv+nqYKC6R5helCkDYl7Lg5cHN1az3CYVb6mzk7MdeKB9C7yp",
+	"0p7RFxRjKhZg0h7MmQsYWkrD2LUuBW0ygq1t7eBOllyNMT66n0b809pyEHW0oDcjFzcBV8AKeHSJPtRg",
+	"UNgn2b5qYwmJDeH14M7PQQFCqnqDWEBSJSyB44TRAJs2d75H+rX4UQ/Ci7oi86VIwUMbMwymV8NFBexe",
+	"oUVJhfE1W37jgox66OteWl3yBSswTGfkLpRD14dVZcAnmU+rv4HPS1bRSEk1dU0JO60MnbaH9Tw3mL9b",
+	"KHUjCu5N02pF3y6xjdMRuNbGOwcjS4eyyYrGqdjU57v3uEb/fBMWcoMcxicnzhwMixUqfFFfdfKGiWWU",
+	"bgGWkMCNGoPLWLflYq+sVKn55oLD5SUsXSbx3w14rdeBMEVs173EudBzFtZnwYhQQb5/fkPwMSyA5v9C",
+	"lPzTWJWtICFUc6Y8LyELSMpbwjhtl2NuO+P6ksIsw/Az8G+Y4ytCVcUtJi6oIM+e//T85rl1z/7X4dSa",
+	"mtqFMBfJV0n50p8VSjc3o3K4ogaQNLZPSRt31/JsNwLWPnR18ziydjg1f9jAoXu1ilmg8BE6xYXf/6K6",
+	"xF0OsyJbcacUtEa/hQisnCVqAeFjtA4RRlSZUV4+6hRuIxzXUpx4I0KryhkD7pJWsXwVK8jarEhBrqyq",
+	"XMAyBk0UYalhP4ROjTmdsm5Kp0fvP26o2s4Mizr1l+OncSFdoeGjpqlqIRMxCxdbVjMbtLNS9mDFl1GA",
+	"2DHoS8ppMcaKyGALM0ifGQMNQwEQQXBH+bOuLS4vFkQQ4PsVTYJiURqN4/qsQR0IVqaHy4Wz2QtdkRjK",
+	"ZGdQdxGtHbtE7p5ihPV3uTe2GtpprX58qqsbgwcV6FX9eH9jnV1W5rA9itcAxfasjk+DlEmLsnNWW3Nd",
+	"hPOxAXusN1NDMPtAl7i7jlN2IJ2lqDCIDolBZXaIcuU7iOcpXT2s8Cb6UpAr6wULpOr3ZvKdj48FSz11",
+	"uuR3EOFC/RGmwoanFUt/Bjf+7Q+dnwpi8dGDUJhK1AdXxHsHVvK7Iw9KYZeF+p+jwQblk3vtrXF4rZn7",
+	"2BjmiHztLcOuzyOsWp5xkYrfe++7UtTID2IesLfKj+7eGQ/73btuyJ9w4X1T7y0NEM4Hni/HPZhcnJ3R",
+	"o49VC7+LtxcPwTVqDFRU9WbOV4voNphwGIxXqgHLiLRoj3lK5jRw9LeMqWC31SGqGyvEm3nBi4jGCCDE",
+	"54ulNJal37k5/rQBfBXjWo6GM2PmWnouy1c3qzCByxUAeT0AYzwJ5bhDHt8mjIrqaZHfdbLWH4gh0EhY",
+	"jRs4UWE6MzxyIiUzvizUFg17OqEKKMGQ1se3HOssKE4xObF4COR2nKOLSGNy1oO2yhgeT2IG/pi8X71Q",
+	"Bb7wFuX/hRnS8rwkfReLaC1FKgQp5YCE2Ty3MypmDUOulrMySfg/WcVyUD8N7xnB+hq1UyY8GYeBFTQd",
+	"YRICn+OZhfrfx99FjKXHOnF7/B08pfHm+g6e91Srs48PLoKA6vVpwpeLakNDELiABQaIUBpkWUau0cif",
+	"w+XfywfVHYyh9BS14VoekZKXK8jd563O3GntSGMNU4wJyCTLgcMUdaNBF03oj/XUMAuG6V/ntlmEccyC",
+	"AiFWtmHkKYf2FbAyTVprGeN9OzX0Wm6RU2Q0wbPksgZZnIaTUGXuHJnao8vJwO+zjeag5muqmED9tQ0j",
+	"rDApVekTnzMQaiWZNiKCMXP63mAM9vg7pUsa7YXX+ud/4mInJw9zXlhEuZmOBK8DhY25smWUboIUzoVW",
+	"mm34Qgj0Yz1nRspTGm2euYjGN3jlx87RioZucFLDcSVSOlWOZ8KjSMpNeRNU4nfImAmoeFHyt0s8ulgk",
+	"Uh96IzCTRUoThbs3WQoWoN6U4ngZp2EkfyLuEm8VxgFfeSrJzpJ7luCtWFIaZ7j7eOWV1LIsETwmc7rW",
+	"v5JaydOmJCXyjX5Ts7CDfXQCk5rEbnKV1wkfR2yu5E3AkSYgYffozTOXedPYVbwsOlp5I88WG1Xa3Gyi",
+	"zCwzCslWBdmet972fYVNi8dF7bIWxu1TPl9QFQovNXObioYMl7fQ3b0J9xgS1dAP1yk1xkPLiEYKEBxh",
+	"ei0TTAHu6yp3ON8wTfkwrINRycrG7gKHd2Cn6gVLG1MpvZXXfqyLjl2Y5YOahpaL97zQA5sVF6lsqhIm",
+	"XoveewwRq/uuiFpC4sHp9+ziEfgE680Sfo+lbkuhatuWAFUg5/eoczSm/p28cMzhBjlj5S59/bj9VJxA",
+	"OF7PzoawvLD7qFvrEUcnKOxH/cHDxV+9cfIGdEDmS2Z9LLoOpuQgZNZKsRNtt20XQzhIbrfvGjgFqM4V",
+	"WTUkLvPq6Q/fH/cHJ6cjosICBDox5SOQRKHUQPLQsZ+1sF3yAhlLOSJoOivpKrlC8v/9LO8i9The7wwx",
+	"Hg+7l44KgN2u1AC5gqZsk4RAY4J9WKCdagyZVLmNxSRXaXWGO6heOK0M9dwYc61lwEeE/zTvUQ7+OORp",
+	"ELis+BfYAADfNqfLGZiITfUjXYC9DYgCNoXYtae54FHkbFyo/w0AFGL0vgkWfxbUkQZI3ksUKV1rixRa",
+	"0UCfQTMUoWQSRik0YmGoeVK4ORSKFQpbQN1uVJdcG3bbQuvMLiq4UNTh+znAJGBHhffZHIyMyZUa9Bt0",
+	"6UxrRZdc5yscrN4wmKPO5qmB56Kq4gkuct0kEQT7J1QlBifSlp6pWL4ZGCT0i6mg3ibUJOWnVm5wC0O8",
+	"2UNPa3IgeDyzU5X9vLVMFbY1NKyZLjpXKkS1IWAT3yiXPTQRTGVIiQL+xZSlotKIvmXx/W1lr7zFVULo",
+	"YsHiQIA3aK+fqn4shdM3hgRPG0A8PJ1JhxDJBDl2JdsB2VdPX5iuF02H9D30tCy4CFOerLdKoTUAd/CQ",
+	"/8Ijc0ZjRRNXjik1YMl41ID/ii8cFv7WNQ1PM6pdhItZCiipnDEapbN1xmdmhdnShLJJeLddHvX8y4Ad",
+	"uHG16hoWqowVptCli48APYQ0AHbmkcCdqxmP2K4AB1oCDLR0IoaNEAjB6FEu+tmJtAcS6qsOlxoS9GaU",
+	"VpDZvs0Igd0stDFbYeuzgA7NjiYwbeyZQd+zJrbIt1Q+3Be7ODSS6+rUh07l8NBFubGLchceeDWlFNVM",
+	"WDndDco9gwxWe7hOk29WrHocyySqKIfJnk2+nqXpQoyePPmmAwNL2DQUcpd/zf0QP+ZJYUDk62mY/oe+",
+	"UX4v/y3ETF6fH62+SKRsQuNFwgMad6dhOluOuyF/0kCYnRUKMhuRzOSqJN5XlElMFIlTFhYt1410y4zo",
+	"oC9v3SCManbhkqvMLFWWYhi0F+W9x8B4A0kBwfyEpbcJYmIXzQz5nS5t1Yazsc/9hEFWj2b8PhjEtaEj",
+	"S65iLU4kZJpTmkxZelsDWXmzXkibLJqPCoRKxk3Or9VILxSBO++UScQct8utYz4ItIup+wLBHoQyefWO",
+	"HdtTKTxO6IOf6azWG6X/Ccgmwzw94MWjJ0JSzO81LSbZeVe5X5Odye3ljs7OKFG0u76TXWh2pVpbM5Mp",
+	"Hs9KYjK5A2K2YknGTTtmPp+bXr4s0GMKWZU5ySfEy9ugnjIxy147mFw49tz+6rt5rAqus5vM1OXlZ2rR",
+	"pl+0vDxDj6oVTkHeOyROTi5uTZ1VioRsSaH1wGDJvtm2PlXopaKX668eimmMy/El0RJ8vkhN047BLyhy",
+	"o8AgEW1eOdYCLB1z16NCfPxiIy1XVcGttlEXCOiXQy9N9+YhxtK+A/gQTNklJNUnjpq0HtefM4qyM+Lw",
+	"UBAAA8HGI9MgpN1gNVE+C4E+29E1VNVxUmQY31JhWN1CnySS0xz7rPcYKXc+X6Sn+cT9NSM/zeenXwmo",
+	"oti55Gn2lGzzRtmrIpEICKwOYZHA+euSa+sSMKFjboCiZlRI5aPiAgLuyLbDL29+QmVfEJh2qaO846hz",
+	"ZH7CQQymLnkYLdjFF8Qm9QXErVpZSzsJUClT95FEqRpTqzWNYmljo1F8aDs24AeHh/ZNHHwIEG0n8w8B",
+	"o0PA6DMGjAymt26XrCcQMVVAj5NG5OFBJb1jYBpi46CW8Se2Me8OIadDyOkQcjqEnB5JyKnx221VyPOz",
+	"NDh3Vs1z5aT1aGzJH6JGh6jRIWp0iBodokZ/jaiRHOznjBltDgP9gkQonzwOpAI+mZl+iAYdokGHaNAh",
+	"GvRXKx86RHoOkZ5DpOcQ6TlEeg7FRodio0PY6BA2OoSNDmGjQ9jocYWNELTTsQu/e0ouT8/OyQKvkBYz",
+	"DSNFM0goEan8XeLzAHEpMRaEZGLqnnLYBh9SgcgaCrJKeJFQLwVCDwB8N2L+XQGWePCutiFY+vEsSVyM",
+	"eW/xLebUn4UxA+Y+81oFEmMahQFCiuKzNthwcJHDubmOIj0/wqxvmJCI+4igS75lax4HpN/p9XqdTOmi",
+	"gyLlHEhuw5jE52GqyJ2aH6vv5DrpxX84NOy59OakPxG7VOBrms4KLKL5uX2iM3NPCuu6qW7dGGfVbC6C",
+	"eLjrvJ3vKzDVo4CJtIZuwJvymCm8PrzYwT4wCwWY5iINo0iucQH7rdeMeaDdol0g2GC6rADm/OHm5jXB",
+	"C/KmXq+3Ce8uDdPItSrsQ2oCTRVPP/qWBkTjsm6IZLqti+toRdeCeHTMl+loHNH4rrD21jf1LVyF6kzV",
+	"AoxvZyavo8WadQa0wMm26Hu39LWQvtuF6n/DmLnBdEc/G1VwXIFhvgk22AlMiJh30qU3qOe52dxIiWcN",
+	"oAXeesH+THiwqduuGvfPICCWKCkQS8pio1Ck4TFzY/0VkPnwioI4G9afjsKesmcnR55Wj4+3FDMW/JrF",
+	"79sRbqkoTp5ySyESphj7UODGYSqUmdJRVCVUkMVyHIVCMfMVNlQ72LYr4s3D+JZOmaenVi9DnNVmq48A",
+	"ad2hPhwWcaUpXGskVAXWDGC8nBuI/4giM6SJaF0MGT0dDganQX88Pp2Mhxe9ycnp5Ny/pMHlkF5MBqfM",
+	"v7gYs/MTRi/YGR36w7PBsMcu/fEFPUeEgZQl8nf/Sz30997xJT2evP9jePrxbzvgPDnRwVeH8IxVmFOJ",
+	"afyHtks7Oi0FAVI+UfRQyiC9IlQtGARICbU3Wg2J13TmJ92Q58JMVnDJivCd9Qf7gNytzIP9Whj/jCZ4",
+	"TFJaMFMBB3kjkrO1tL9fH/8fevzP3vHl7Xvr7+5/HL//97+10kp69C45IZ3JMGZCPIhjFg039SSwXh1Q",
+	"vP6M+Xe15FWlPFcBnZX6MwJPGRGP33kw0avZmsQ87RLvf5ZsKT2jUI6ACSR7jNZkNQsjRv6bj5VzBNd1",
+	"DHHZIqKx6BCfx2kYL1nGkrkmK2kB+lJfRyzoEm+RcJ+Jyp9IUVXJS4hI+UKQr723P/xy8+zVby9vnz3/",
+	"6fof3jdd4tFlypF7oMmDUnrHwAbVt/kKv1lIl9mnS8EU1wRHc1UK7MXaxD+4BpUFDEXfZ4tUAfB6r6/f",
+	"vn3x63MYhdz0hXCntF5gs9yBKQPshPIfm1glq0xGuWTwu8uY3tMQ3NKC3cXbmVvGvlJby73BfRYu0o1k",
+	"MXL9YRmUWJM+/EjxXyciJf0hmbEPNGB+OKeRypTIq9/+cH08OBsig7q59SshNw6PQ59G5P//9tVL8vUd",
+	"WwsieALzH/N3MQbWvjGY6qDAwEGGzIrmvNc0PPhgEnCmiLDMF9o9CYVh8pXfKxVK6JSGsUrNhql4Fz97",
+	"+VblxCiJwpiRCVO35D1H/TCDVQyTQ7FCgUx4FPEV3AIviCr5LWPEe82jSE281yU/sUlK+DJ9F2vyTYYw",
+	"yIYbJ6LJVEdnwxTJvfKQyFK6iO67OLddepPxuDc+90/GvclwcjbI60ajFPvDeqXYWjvAtpLTuR09hF12",
+	"gqjeDoYPSG7K38g4TFM2X0C+qNJMdxNkJkQveBHzPU/d1B68Pmdcb03EUeWnvdJhMPty3IByO+B5kRtp",
+	"JIU4VDcdZz/WsYLXHZLwiI1DIMXSyNp1zP7mzt2D4g8q4LArpBcmtJ9m69tyo1mMMTQPU258Q5QTokMw",
+	"6izk9ODRb7vTcqw0mzZb7XaqCMf9NlsTau8HMqFhVAwmXxFPvTboNkzogHjKDcl+zDtrzd8djZSsfXeU",
+	"Mjo/XrGx/GxOF6BFY65ibROekDu2Ju+QHagiGLQFIwoO3pUXUTztalFBNUEIMFaLl5f8rUJ+r+Chm/nl",
+	"KjdwNvC6rbwl06dLRAKPVDiZsER65NEaV61MaEcB1l878ziMNqGOmzyBtJTYegzq5xtzbhXO8wby44hN",
+	"0ppoRTYmqTgVQqKeBPmyMQf+ME9f6I2Mzahc9yich+ix6Pyt/ECJC5czvZEgYxlL4VwxiWqIuvgLTVT7",
+	"HKKez5XEbQV5Xke8DLNqBvq+LilyZm1ca5gPk8M8zqm08k6sEX4Fdai2M8gk9QsjtJzoYhGF4DnoOE0h",
+	"ZhKiKfkFiMTTj50jd/HDSxVlKMxKjTKvVTo1WfqXxbR85c9hpeNapGy+KTxdKedfoDqDS03BlbL+Gsua",
+	"TGK+MkK48XFRmJU2WOVm4d6e5u6mkt6O2mZE/niUTM0y8WS2GYGerrBYrUS1fexrxXVhBvOjdE8aXuGi",
+	"LgnYJIzDVMWW1Ble82WSN1vFgwOsnxBQd7CpYlYsxwGf0zCuxdZTqe7jgEFFbu0J+/zw11KuiAXzm9cS",
+	"vJVXl6sHbiAUgb0Thp8UbjESYr1ghEqnXHRLCTenh4U2u9T38vsrKF2tqkKOWbriyd2xKSjeIEwfObrz",
+	"SUXuDgBWYMG2RuTV5/paiHBq0lqtEjBNj3+HUPgRZD6vkZmuc4erTws/hpur5BI3PXVy6bniFG9Zwvkd",
+	"7m61I6HpwDLxDQmfqRgC0Z5VqV9lh8A0F+BxsDwhK75paXu0aehRc3aX/xY87r6hq59V9nYHcYAwaLib",
+	"sL5oX1sKNhL8Vn5LEc0Ur+QP+BfLKJK+A3rY6HHErM3uU7VLamRf2pZrtKMal2C13RFbAn1bG2HPkN1f",
+	"Sh/Xn8cweUBBdc5QaXyAXqQqZQGqyEjgr4S2TVQ92tyqTZc7axJClUUYbzpCgsbBmH9odZD2ZvC06r/6",
+	"Ymp4T1rKne0A5DKx4+gB7hCK0jeTrSpKv3fYuL+2kGrVGHwQWgeh9aiEVqWIeuuMDP3j+uefjGwQo8rc",
+	"ImTKTcZdZBlY62Iwwl8n/D4MsqyAp7YLNiV4WEWyFCyLuoLXPgsXC+WT4LOlNW6CVTlzXFfT29G/XDtS",
+	"jlD99OLsfLhHqn7r/aElu6USMI3lygGhxqXREwRzonD/jElfRejZQf/DjxhNVCt5Sbx/LlfUNbIHegq1",
+	"G/7GXelMfOhWIndhjEIENvSoEDyS75ip5y8uppgbjyuUav4Nh2zB+KLguh29RLGJ/Ts6DF08XYPTDfrx",
+	"AXAA0gBaRMuERriNkmWkOvpAlS5oYkqTABUkT6jeJS+rNX7bwF0IhVHpuvwu31nhR9Mgn/UJ6gHaUfxY",
+	"V1JlG8pAmwhTg6fS9V35GKwR01EHq/rZA6J1zOhmEYx0xgTTDWZZ8TXVDO4qMwxQFhDe0NVWmUzFOkIp",
+	"Z7ku64Y0ZIZNmi9suIKfB4hSbL8RLLkPfSxfpYkqKDNYBGo6Mh1gdUJ1yfP5Il3bLV9BARAkExV2IrRN",
+	"pU6uJa7f61UnMS6ySArKoVKnjllFnCeTgZ7TNbRXwrSsQsEavUX9OGsGegrWaEVlnxdnHTV6jclc11Gq",
+	"2wT4C3p/WjvH5/EkTObMUV+3gh7S5F7agGlmFWAZIhEzvlLT8rV5yO14/U1e+xdGZJSD6jKVYz/KNZXC",
+	"J3tS6udZW0RFVTskkwOuDo6cMIXRghYPzh4U3kOTRIdQ3+dJEMZT3YOuX3gkzaOIpcwjXys76RvXiVVY",
+	"OXRNYihLhArdK+LdMbbwcCgxV9MPelcNqJAnxf7mGb1HCUXjmKdQdUu8SbT84Addn8dpwiP5eAZwBcky",
+	"ZiMShALworyRJSOM2AjV206WQik6tXD4bkedIznO/Aqar9o1Ap89ngQWmArtTCioCX2LNsagN+gd9wfF",
+	"dMNXaFpZbax3bL3iSaAywE/BeNEmzjP7Po8vWHz9+sWvJ/gTXsfo1T75Ofx2ZO9U+XTPNfIRATvVUwac",
+	"MoUyVUV0VMRoCKo9wi6xZCGfkJgJuzJLbt8xU/0OXeL9LWETT9V4Z4BeOK8F27DWoM7bZbmChYIwdST0",
+	"jQAumZF1WQ9XqsP2WdUJcVf8aGdG3OiDBCtr15lYTpewvK4u+ZEtUlDc0GOEnVlwgnWAQyiANuouOSzU",
+	"bp6dnQw3NGt+aTlLSFbawzRHNa/HMyFvrdeD85vS59gyB5H3cQ9piM/iy7SK/R18m4Nv80X4Nk3xPh6d",
+	"r9N04H9y36eMqqMcoIeh6hw8nT15OuX1Mt8/bMXOHm/G6eAOHdyhP4c71Ap28ouuaDDHdpNLs115Q86j",
+	"cVY4HMoZDs7Orp2ddoDQB+fn4PwcnJ+D83Nwfg7Oz8H5OTg/buenDYD5wRn60islpcezJRXUweU5uDwH",
+	"l+fg8hxcnoPLc3B5Di7PweU5uDwHl+fg8jx2l2dLd+fQwHpoYD00sB4aWPcto1KesO2BhU17KwoneFoz",
+	"QJbfwE64C2NpHyofLhTmgW2xg3eBuy8HUzXQsGaYynDNgEk1PvCtwdsqgNtZ+MBHFpixAoXS/z7qHEV0",
+	"jVi92VxkP7OXHp1qmjyYCGjt9PQIvRGcszps4/IB2/XSVW3te5akO9vZ8mHoKs34Sm12Ht1L0Z3mdUeB",
+	"Ykw/xqkEWJJm8QuNwG5CM+beK0KjqINes+KyUP3LCgypMczgM/XIN2zSqAGu/d5ZACGJIwLGk/xcGSJM",
+	"OtdRqBHx+DIRHpGuH6qUDvGAkEx4WrygAlJhK0Xjh1Ej1Kn2kZRPkwcFnpA/RvqrfZyhQdWOhAEqzOPW",
+	"BqE20tQ7y72I7BE09+75/YfsDeXlQDtOg3BnGNz504vfHm1g0IdRtDMpVP+9iQNlDNnUsAp0j9q7Ru3W",
+	"6exj5whnc4ejd3WlowosGTv7fbvTCgvYgkJrqGxrrVy31vxRQQBU/0ydHqtCOYXfUqiJame/rzlpzwy/",
+	"Y8tMk7LOFUOEqBbv1E9d2Mk2UnDK71hsY17rLEGBsCmlaegfA235JmKojcAIfI4sjA82OOvP/TKdud7+",
+	"fx+jiDu+hgsKXIsdRVkPA41oOGeBYgQeOSiQaRz/p/pX1+fzTQyMuFC3PpJml5bFcI1oaHCjYvMMh3VO",
+	"1IX5GVEPO55ZEDABoSALOmUtEIFz6qIGDPhSjgiW/Lb+vONFVyRlUSQUy2PIBKELmhRO59mk7w/o+PJ4",
+	"OOmx41P5n0t6enJ8Snv+kI77fi9g9qZZLsNgk6SYhUHA4grmjYysJQmns1TamDTwwLVEkPiRZSTZk5vB",
+	"79MoYgkGvDkmorrkBby5VJegMtcd4sGZ9TpAjTTDvxJGBY/xL9ikt2HgmSwEkhoBg658imKvlt96aiPI",
+	"O+2th/d6Yjmf02Tt4Y+PkXWHYWbH2np2EkONVB+ERjvlB5jXp2pPPpw+ddCTpiFP2G325jW8APJKJK9S",
+	"k1eQO7UY/hCnqfuZm5n1XGspRoopCSY01lm0GQ0IjQkDCgZFVWGmXGRh61PyY/itSiFClFPLfBUMh1xU",
+	"olF4AthQ0igFm5SsWwF744Nf6ZHXwnojt43cjDVi9Q1cUBCrNTL06Q/fH/cHJ6cjInwaIfYTRp2WsT/b",
+	"RCmbnQjXkJSDdZwJGScn4kVwMun5fXbcG1/S41N6dnF8Mblgx/1g4J+MT+nZZNirG8h5bTgtk+slR6A2",
+	"klazLT92jtTpdbA04xcj+3Vze9OxFwu2j5JiJibwxDYNR1gBUd9e2gPyC/Wg2oOazY5zrCar7xxq/eE9",
+	"gUEEPGa347X77MZsVSYZRn+aKVIlHrNOLhLa7/VUUlzNk8X+iae+JDzRGAf6iaBQCHB60m7pT8vY+lnj",
+	"ulGzYIV1lAFobCFzerPtkxNvZblasYq5c1ewazL7o874zQROe/u3tE06OoQqJ1IuxZMxTf3ZldJlCV+m",
+	"BjnNlxMZ6BsEkrcl8y5BnDpQjZn61sQxd2yRvoulArzK1KqJLCMXW8H2jhy59hdoWCIfCcCUY82IK0el",
+	"Xl/N4JjziNF4S+ZqnwqfBhV5OAsDGQYXCZ6n+dXFH3sZHpiH+AO3YVChYvFY4SGcdzJrTNFSSkFVLK8p",
+	"+ontmHPavcPwY6eGMcmy63M00WFxMyjCWGUwFpbFXpG8AOkPdsBvLt0TyKLczmlMp64YGTD3rOJMlWGU",
+	"q6A7wh2Q3IDkxpxO3X6wGSBCI45VCYGY8SRVQ4TCLsg6qgOOGsyqcNPPEAUGm9+PjNF0q6hj/47stfvc",
+	"T81jI2bg8BoFGnBDCrwLuEt3IOVV3XA6KrllBGZhfK48xC4yJZCWqPKyjWMAV4nyKWzga7fczWd6TA2k",
+	"mx6WW0IU9uYi4cExW+51L/ZPwd1yKY+fecAy3oKIpRlNuqvmgieLGaiIB4uHHnhljpph2G6UKO3vCcYC",
+	"r4MeBb9jsSAexj/Bl+ap/At9YVWypvxmFge3ggnwuAqbVrB0w35tkG1AA3MEyZp81kE5qpC8KcTHNqUE",
+	"mk5efe5fpTFgHnCYWzkqLccEDg2LmDte+VZ9o41spz1yZFUU/z1g9zuYqnMkcJ5W2E3wlSqGxnAv4XL3",
+	"JTyK+LIUtt7FiPrntl9VI9zyhc2io8UKT4qxqZKMITRKGA3W4CHmfUjFC52FhEre/Gnvchf7YVh0cvii",
+	"1pt4mznDW8XSO1kwHYXxg0Pqf5XwOej4fKDcZIJXQIaYQsHWJ4mbZ1vbhUf3sLg57otBz/0jjYJtOHEq",
+	"uV0bLq/0JSAYjSpWP1/VtN6HbPV3DJGE9wzKQUC/5MlR7QhURpIKNZSLpXWweew42ztxNMC2/xLyATiX",
+	"1SKlfq2fxwHMwHN8SrHbSWUV3CtXLrfQC/iVMDD8WebK/Lr+FtQQQK5r6T9eqwYjYAO70gUacFBNhUdW",
+	"Z6n2NXmV32imqrqnsN+zizFSIh++ITPexiI4ZGS+oIzMIS9QmRdgSVqZOtJ5HbUrMd5sItD5+HFohaZL",
+	"8/X7ad92AzcZ6TtwDAePMOthNYq2S4CQa+WJqSgPiAXgBofDB50oRYse+efNAXuiAi4dwicTMuj1iMWz",
+	"XZcq2XFAf+vQvJSjjq46EKwj1TpZiD8J3cLigTikuqyGC+ZqJ1V07KaGUE8QlBDqaL0chngXqykhYdol",
+	"3iKisTeCHjEVok/WJFnGoks8sKq9kdZE72LbEuxKES3PjC6QVedRPnMpZjqop7+11G4p8Nch3A9vUzrF",
+	"1/TD2yCcSplBPLpYJBx0N/5FI/mIdzG4iPK3NPXK7SRh7J/WaEnAxCJMGaEEv+qQMRNhID9AxZZy6BjE",
+	"RIP1JFPjao25oOVUfw3BkO6mJ9NgHsqJoL7PRFZELDpkxcYzzu+gdRKe2HkXq4CKnIox9e+WC9ExyTq5",
+	"GbrkpZRkYexHS+CtiXF5pdyCdImuggTieahKlp9qFwmXSX5urZLc+DjTGaaznlL7E1OgDK+Ur6ys9sFK",
+	"pZXyTPCIfatKoR0t6gmPGFGl0gXqzoLbaPoSRXPy42vrpjIHsvVtvkFbm3eZUt0qn/FYaW4uKoLjtgv+",
+	"FOWKtXq2wWx9TEJt74WC0CzjXQreHMvxbRLlEOeF3HjjNf4Jry8vL36x65U9a8rsH8ZkNQt9bMUUS9XK",
+	"aPpsYeN/bU3kN9nY5PfQ9GX6p78ur8c3YGqbrI3oqBZkUKropy6kIuRLzYQPogZ3m5Em+WVasfEOYmyn",
+	"j4FpAixHHrHG2zw/E9Kl3OTf6kWtCG7qJVe2krXujf2Mt8siiGgp2nHy6IkGLp3wmbA21hxuzx+QHYlt",
+	"6QPcOmi0ZyaBokariJGUNGqhEHs5ZknM8EibB2aVcIOzIfkx/BbSOlFUqFpPGZ1becRWDXqbVNxjao/7",
+	"YjTeg/cAPitb/uHpDpf8L6D7GneHnj7GBuA/k9IDStSHaL7HJICa6cAN6m1LKOkq7bZvKIGG+q3+xB30",
+	"3Rep71o12W/Wf9vvkYM+POjDh+rDVqAgn14/NkV+++L0ZZ0ufCPnp3WtCmRcfYawRo1Dj9VJ9tqHNPMF",
+	"HIbBBjNgW3zVKjughD508HYP2v8xaf+Dtj9o+4O2/ytq+4gv09aKTgEha7RiaFkx5XtYcjxe4x+j7As+",
+	"kR9BZQjmnEHnKczarA6qk+XZTW+bQ9kF9zR2CQlvTuMljQAydcESwWP8VYGYmfDLXaiT4nOahr7jwtSU",
+	"UsLVVwZnmSW5Z02WiU4XZ0gmUwUSmZrqa4U2M6OCLKgQgEwbY01GJk7sgmyVdMYXwUIKHGs+S5x93Ba5",
+	"Fcpi9O0u8XJjl+wpfF1ddLJAHHO5HFwotGGeEG+a8OXiSVZhBv82OOIKvCqrCzOTrnS+fs6aL3PlbroK",
+	"w5zbfTUQDfp15bXP5YJXAwjltq8q3ZPvZYloa4V3jF4xxGpV2E3O9BTsUizDXOqOUX1DFzFlRwpfI+Gq",
+	"sAKxjcldzFc2kLQ0ya2yTbJmCtRLHUiEsXZ0F+QE1PatmH2E6tAI1gqoeUPPNl7TUTarkj6drMpyEdH4",
+	"dkbFzALY3ryKzTq8Lz5DnUJ9z3stpcFvs7X9ntIkndOAdQxcPvQjmrmlJA39u0JDoimL3BTpnmovq1EZ",
+	"gtJW38ubyrUI32twXrPAVxl+MfHU9hyRTPB3S434cjziNk2WIr0VM5qw4BZKiBxa5vvrm+dvb2/e/PL2",
+	"5vbtD9dvnj+7vXn14/OXf5f7FSrRFjxRpWfm/IQ+8a5/ufkBL/XwOEI5IPwySTkH3w+0y4xHgS5ODAV2",
+	"bIAXqF4lt0w8ISm9Y3IjgXOYEQ/wBYv1Zfvpjh6c7AYoVony42H3clM+j8e3ExpGy4Q5zS5sdAonCKxi",
+	"GyBU6WR5tzz/MTQWgM6mUcRXoks8OYGqwh0vjrhQWtqIeKXjrFOyoEUYdvjkqHMkn5fX3Pqbllr7dEug",
+	"F93jmke52z32ivQOcBpux8yHd3StjlBcKZYHh7YV3mtPrAW1PkcUN82+IReQBe4mTly1d9Jlfnc0In3j",
+	"6eFNuHw9aWVckUIL/kiqLxB14Rwx4x7cDjeEJssw9sOFi9pALhpUzEozS2uAjrGUAVhHLOdgIIGb1yU3",
+	"JXNU2dMo72ZhxLQ2Vz8r37Vlt9cWTX97clerdeulbn4UNd2PQiNvhAmB+5pvftyEb+VT3oL5U7f7z3Aw",
+	"SVqt5st+RMHVMMYjo0kUlmr9wRToD457/Zve5ajXG/V67W2AwakeqKs7MzOb1J4CIwlafq0tKTfFQm5T",
+	"wN7IXgJQZuLmHW1qKC6z1dMOhodnEs609KHUMLrEQ3nh1bqYGnIqJ7rN86Q6hRtyclv98FHnKFnGMU4f",
+	"/tZRZmhDufuYwyzmhHt2TzvxjkhA9ywJJ6FrZa7VmNGHlA62XGlCIwT/gSahUabO5FR5xpwdkd6/eXvR",
+	"/v2Lz1UeV60opYmg3FVRBUedub9K1+sbTMvxWD5XdHJ19upb7aRCP1ZLcfKrqhPfQU+TtKFXNExV5Xcr",
+	"M/o3dZ+jaFt56GGaOXWqg0Iwn8cBdvaF6CCq7Z4zpqHZahXGAV+5JHM4Z0IKOjQA1EEF0iZ5FDMLnUbR",
+	"2jRf0WhF16LxZP8Gv55HaB7sAJ/5zFlmYr+glmiZkDVKKosvFCCtHA5to2rNjomD5Wzi99Wxvi0LOFtE",
+	"/A6xut3E6tq3Q3xSx77EXrgLVJxHFBA434dT24Y57y/t8raHj9vkGJv3sPF3GquTnP9bxPyfh7H+d322",
+	"qMpXeaEgVuWVudymUok5l48GgbBWykuYSL3MT87jtxlLF5FrxFa+T/6dTwY7wQ6rdpVe1R7S0WYviug2",
+	"ZTCQNWtCx2LfRB2yB+cKAqwiTWjKpq4OYPUN9D3wxTpbRwGuFLiqUCEiT66H3xTQnVb03kkCskmWtG/C",
+	"+lNacO46YUt61BhP32UCuCUXihLdOeQxOYGG49PkIrR8rUT3yYAoa4FJXIGxFrwEUuVY+qaZQtbzU1bG",
+	"1hzkPYXialhvlw2gZkm+38aazcUI0NATmVY05qHg9E7qOX4vpQeL+XJqSBcptORnEUhVfZLljzDgpJFQ",
+	"MOqQkpRzRLuBqzEe2SWvJpMojC3ZrSFdIUGAKrawCfTvOGTMjCbGqi0NEyJMEaMYrFE5MOAnVY/MDdzQ",
+	"kRGv3+v9m9cl6Dz3/s2zVJCawEJEwmEweFl8oyDU5NMhypKmLJFv8V+/944v3//R75x8/Le/7QhzMWA0",
+	"kPPsQAmkH8L5co7jNzEtFGY5/2AZp2EkPWN856sMH71sF5GfeDxFCPRsP6lkqaqe8s4HvZnXJc9wlkfZ",
+	"tltES0HSFSczviyiyA2Gs7z8t1Tyg1pK5/SDNjJrM6r54LsFV2NZldnW6RWTpXOcbTSftAWFn9SmUsGE",
+	"4vTOsX54f9X6aRNY0QDH7EOKX3aQ/vF7ToJlorg5zY4/6c0tmla1VLmFOOnNd78Q/bpSndcJnyZMiJYi",
+	"D5dO5PB9rXmxCJSFSwkBOFO+CACrMhTVadnjV2LHZeoqrIVCzHbK7BouQGTTcd4bAy+E5Qsdwj74bJES",
+	"bxHGMaBnKomX35DO6qJ8bHqwCctlzGZOTNkbvY0WPIq0jgiWrHldwGkZU7qqOrMhbmqpbPNFhoWC1nHf",
+	"wnuR30BkBCa1QwTH2X7JU2mERqEopIv/OMJj7wSu/vhwOK0Lu7DDEf6W86x3qNtWUnUt6hFdcm14vMNa",
+	"6nQFOwaJqVCkxk8waDD5TVO7rANlNzlfYZOxpw2CxvmTYWalOQS2MscKm2DQK8rv8qK3cRGN0bcD07xz",
+	"xNEUqvDh1YLNFGijWrgJT8ir77776cXL57fX3908f4MyA5SRKWRa0VCzMTc/pJDRZhXQKi9ZqKSS3lkx",
+	"T5yCoL9Jq6Egq39paVjAZR3ldhmKPx2dBcXX6PW2wDKur4d5qqVKGBNPzZjXIR7KTwUdt4zvYr6KPdz/",
+	"IDnrymNGyhTVpTQBz2xig7Q2RQ6+OGJCkA1VOda2kLtB6IfMoehmGt4zJRH1jKeC8FXsAEvt7QpQWE1J",
+	"/coLFgdYV8d8Fi4Kcrl2A5fSFUYz28I22+RG42VDM/IsO5w1/thbjUXc1iGbshHxLIUod4+GW/agwJRG",
+	"kafjWDmM5Y4lsaUhA5otiUIMELkhcl3MF89tngsTP8s9yo6j7TyVCsi6CpurDs7ZpzGJlfBBG1cKnjHT",
+	"afnMSwmFAvvSdpR+PIEtlXm68NxQgEJiiJaFnooC9bMnW508WxmHqcrLZ0BfsTpZiMKpjXK5PGZEeygP",
+	"bcLUYWG6teDjqOfc3T0T7ADMoQ1gwhgKjQqRCGNeKK+H3hWyEie1Ptgu+ASGO07mvFKwaYKIMJ5GTHfN",
+	"qTmwE3lWdi5nW8Z0zmrSOdDYJDVJ+D9Lpql3amDSrf0wbJfJWbDEZ651zUVuSsuaj9yolACdMyJmTvfn",
+	"v7m06KgyHULroJfMWXsz7HgjnNWi5hcby4gwMPr3LDHNZp6Fm69sibAYQSpD61srdNq7HO6GYuSBaQs4",
+	"kMYmRZFpGJhVxsKYM8Vcd5gaS12lGMJiunFXSYyC1QBnZ5PWVyVyW+l+iyjWEs1/Lp2drbhTP++jWWJo",
+	"je6WxYHLx9CFAVCbZeyDXNRT+ltw9+hTmAJHqW2oyIFI+3tE4zgbyC5KVi/N5DSoXHOPdKdVaxf2eKrI",
+	"ALNSYX1ptk4WUHVaNbV6KndV87uRFq3KKimTQX1aPrRBLYfB02UCyPFZQUwlqUt9EPFiv2bcozPU5JIb",
+	"ngDlnRsnH5nOCoaaSRSpwLvolhLqbtPNbjku2zWVbDYPt8ScK4Ope3xgk3hhezNqYcf+2yyVSRo47GrF",
+	"1VHqEsozgz0+3qN6W+xF+hAjaw8W1WVWc7+hPQAtFpX72J+yOampvFe/7uW1fUU+hVxDAyyNCVTDd6T5",
+	"lYUsc8VhJsZkFcZixCJfK5Z93a6C/txptmb1uEbc11iyujq7rRWru6NLoX1IsxV6p7Gy3JXV16Rt9ZQz",
+	"eFHzRmhL5CEcfAXJKnyXB3CWJmqRcPJIzOjgbDg6vRgyejocDE6D/nh8OhkPL3qTk9PJuX9Jg8shvZgM",
+	"Tpl/cTFm5yeMXrAzOvSHZ4Nhj1364wt6viMgZOzUcr4RfJW9ULYQxbmUO51Fk/xrTmd+0g35E5GyCY0X",
+	"CQ9o/GSHDedZl4J79GawCUnpND82JPis5ccqVtZYjID6Z2sOwm9WX0Hzg1CsMjZSWDetxnxV3veqt6+q",
+	"oxE6BqkgKftQ3Iic3pkEMtmg8Qc1DDAo8+z6cuBN5kp7ZCYG8bTWyVx6eUFYsEVMjsrnc3kXH0vRiSVm",
+	"3oOa7ZXP5Ufcv0PpYp6DhEeB9rCoKV4JaErHVJi4Fvh6KYvJPIyXKbA/TJc0CfLVlQmbLHUZsKqZYAtb",
+	"osO7H1mKWNVnmNyCaXDAUsKjzpE9D0eW69w5MhQJi1B6JzCegl7AZ7fsmq0nSPSVoa/a79TkSsGnF38f",
+	"HInY65WGUY0lAAlLCNMrjRLRNCeeVYKmzkg4kUZCe+vAwd+uGFz0SXUJjreMJv7sDRPLqD2kjIbW6OhA",
+	"rCE0MVRwPDFllFi1psmSiYBfriyVbG4wqzSmpmp02MtW/eYV8dR4PKklzb6BhkkqyIQv46AUhm7FwQ2e",
+	"E8UpaeJ0tucOLTHIOPmTbYY1nmR6tKlOau/ssA/UrzBTpBrQEx4GHfjfZy/fQkRBH2D02/cRU6vivS6w",
+	"TF/lDb+csaG+w4j3HVv/Hfzi1ubcoJLx2oNHex3iaeogYIHDc+R1cAnlrTYfj2kE0llYeVOZ/xpzsQlD",
+	"/ponGthnO95sS0a7fXzYew6y0p1QuEsprOiSHrDrUSzvYDjDQgt9Qx+/QC9bIbNs5IfqWvg7TP1XIGTa",
+	"Al5sUQSf4J2q8rBCZs954lbVikUQ+pusJwk+Z7iXoc7WA2LFpq3OOcvQvFbtyKFCRP4eCp4xA5L/RDQH",
+	"dsrpyRpAgX5ZC+MQOzhJ7iUSW7mviklc2ZOmO6YRr/C1sDgCdTAv4lMUyICv5Gi34WHgj3yeLEYFol3y",
+	"da+37NPBNxvJTz8swoQJZzzlbTiNoc9rSuV/Jzo5VGks9fsYUdmOiLiiKuotiwG2Q3VXjhlNWOISZ5NE",
+	"iFt/8Os//UF0P57Wy8rCrsDfzmj3rGmp2SHPUW+0cu24YHqjQBrGgeMrxJLVUE/TmOAl2hEBP2Gqaq8L",
+	"Ip4ni4e1TIrl2EXCiHid1k7XTYELKl2BGRNZjBom1QogRJFibtQX4OvkR477Nz/2M2mxNRx7qSlGTatz",
+	"OZFGruV5jwlN0nBCfasWVfploc/IhGNXaNmafiwoZoP6QFYosrdTaB8OOFYdw1KszBfshJ6e+hdBn/oX",
+	"weXkfHzCBrQ/6flnwZCdTy7o5bjn94MBO5mc9s76w8H5ycXp5dmOzN1ddBprxN0NpwIG4cxWf8vSFZPe",
+	"54prHClTI6mCgx1y0oO4yOB0lh2L/rzQzTPfkTkk9axDJf8oP3ZwSSI3fqR6EWf0nmV4k8qolf7lWv5P",
+	"2ULtZNDLHUCQHWvYZm3t3srhw57Sn1wRBgUI2J8AZgg0U40xwRkUEpzaIe0cwSiQUrJsKCO75V7TnxeA",
+	"1ZXOHFXjFu4cU9OppLU+VnmBCJcU9FnE2C5MYqi/TpauevBngMVc3gGKSFRklYv4CjEnEfZjaZTgeZe8",
+	"ksu2CoEIFputFQm2tDQnCYPP42ZupFWBmABip9OSnIXTmTQZUzrFWQ0FgcvBlmVzGqehb7Bo8rP6btnr",
+	"nbC/97u9bo/AP/zB4yYTrOmT6KkE1LJFPhOVnYbiel+2UKguqYlCDd2xUh8qFOE8Bq5YikVlWQzAqMmp",
+	"kvfOAKjdPPsKdla2+eTOUTsvaOd7QBm40wOFWAedSmmLOrlLnn+gfhqtEWdrIr/tqN0DfMMgop0Zm0XC",
+	"g13FLR8V1hNgIC2TyA3zhN3+peQJ98PRkycJm4YiTdZdy/l4ouXxk2oRlk/fhJN12w38K95V3sBvFJ00",
+	"JSKcxjRdJswO98oPWWCkMGZk1YYkKefd+iI+aKmWU6Vlqr3/zWHcmiUS3+3aqoVraZEWSs9mLMreVcUM",
+	"4CfKlqnB760My+Uelt8Ml5OB32e98TkdBmf+6fiEDi77F/3z3nByxk6DkwLWzeCihQ9SWIFsnNUTuCVA",
+	"E06NxadZmqTHYzDb03ly9hgN6Ac4nZ/KvN5x1/HB2ratbQuH4Gv1lH+V7/2XeYN/WS/wL/ixf+XewvzL",
+	"/PHkd3r8z97x5fH7//iXxov5F6ZA/4UD+pditP+mDH+Q6zY5630hzsDOEcO+JO+gfRvTp3UichJvuBun",
+	"4nNa11v0Yn4qI7xoTezEKN9sAZOnCQtYnIY0QsvRNEu+ef79i7c3b/5xC82337346fn25nLpkDeOeX6p",
+	"1nS1KfdMbeCtiyE0CZwy7pTsKpt2Uoa5imBRuhUFtkM6PwGdJbprOo825TqcuFOpIGFQ3u3HbLldBls+",
+	"UH5TTLWiGm9ucWcJzQ7OUvVqbcP9+53pQqS2BQ7W5RWJl1GEEBTQBfNF2eSNObqqjG+0BLHWwNgM0sho",
+	"EbVuC5zz2azvxrN1MLO/ZDO7KTPcZ7KnG+/CR2s4V7zBowizFy3kVkyOn8wUbj6Dn9XmbTx5J3sO77a2",
+	"V7eq8X9kZm1x9gtmboWBtFV/902+ml2HcKGMPmVeh3iqpFj19fsz5t9BkNnLOylwhFVhegiVJMY+Ur3V",
+	"Y2b4GAp1S/j2TXp85XX7S1ZIuatHfVudcuPJtMsXLPZ5nNIwloY5NLJ09S1YsJIKsliOo1AoHJiUlbvX",
+	"5jSM/1PMaH/Up4Pxib+jcgXzEsKUnzR8Bbyh+QvM0nQhRk+eTMO0bZ6mfQA023yVdfnZJoT8Vka3lTob",
+	"qFIiwtgHXra99/Rd1FTFqDSIlgNuV/DxlMRIqW90Xl2lfKWdUqiW722ikQqScJK6Idi4UEX9ipMWgX4x",
+	"sYnL2yHLhdSW/V6veRVoPkRQVwfa+9g5mrEoaK5CfmBRcK3WuKJJO18ApshcLAmYtxMqO7R+m60VkAWk",
+	"2HjiwjA8cuniEfF5HDMkLsBWo2BHXXWVlFIKmG5kDC1L7JM1S7vEk68BfWAxW7Ekm6b8DHWIYExd3MU+",
+	"EKa7p2r0UrkVVn4jVxvW14JaywzGPLmUurx9D5TT0nshDw6daqO+WgvuqH6g1FikW3Ozw54dxepQza+Z",
+	"RdXcEvmRrbFgXFtNSmb4XH5C5hpeIW873LG1QwC9lmrLJ/JLqcleP//5Ckxj82wyzmzlGZsTsZxMQr8E",
+	"eHEs/+/b59+/eEle//LtTy+ekh+f/wM+fBf//N3d6vnqHz/8yP/Pi3/+d+/p9f/6xwv197Pr/+U/+1/T",
+	"6+f/7//9/7yL4frnL5+VH1EFYHbRv9xQjVrAM2vIcVEOv8nZc67jgvnV64e7xoEgb4XbAjYJY7i3o+ur",
+	"UfppJAIIa8zwq3kByTaMFZLC738cLXiSHo0uehc9KShNrOFodJQyOj8WNA7G/MNRHcLt0ejovwWPu2/o",
+	"6mclKOU7bmsvY52/KbgK71nMBLSLjh0xxKyIqgiYu6JrQTx+V+jN4eUmStexXFasHHz1FJCY60CLC+q2",
+	"BE78A18hEn5qWjvC2PA+paxL3qJFqDCdjGMcxnBxxCYpKWKz5YDx+/0Mirf/sfJVvqM+S7fH0y5zrkBf",
+	"oo7vIE6Sgs/O8E+kbFDLuHYKnUoTrtwLeJSGFVHx9prT3YUlN6UerbEXLG4CrdYsmA+IBo5ZZEUFXQ3o",
+	"nSOukf3yii7/qPbqDmy1W5zwWih7xQuGV+4c5PVU+v8Vg5CzetazGG65SHP4KY3sSNi+v8qfqLMhTyqg",
+	"MdTYqg/6D6FIebLeAd488sOlDKH9pDPjAsBYOg3+VzEjLE4TpLQGIaEj/RlfEtWemdqZ2KDFo6B9ixa+",
+	"deiDmKub14GVc7hV7Ijl4aOa1Q0w6vI8lFOvVw9FX8w+Fn+zo+fOvZQZIVGrRCSE+xEU3cD0A666xi3n",
+	"ixCcdmNBhrn+j0faQHK2mSzPADwpwqYQkkUlLACNK1RpH38ycjtt9jhBnHZEZqepp2ol7ycvJT/9dCzQ",
+	"9SL2sdVGD5txlSIf6bZVv+qAbFu2ahOiVRWu7uOkPnr6SvWtQJ64MM1B5auTuRGUYMvz/ZCey093EPOU",
+	"hA1JGF0nQo25bnv/AqfgIdUh1kZPGFD8fak7vf95ddnJwwpOqnVYu1noPd7N3lZwOX1jbJNuL9Dt9uqE",
+	"R4yYghNclQzy25WoC79P+HLhKktAbNDSQ0YkGVO/S5fpjCfhP7GP/O5CdEMOvsIvAsAJAwIP7iBCLnzz",
+	"Fvudr30wnAvx6qpnVm0c9JuPrl+/wBfYzlPUtXAN88Q41T/Km8qnSr54B9+aON+2AfpKDmEVf81dvXWc",
+	"MjrfZP9aoTXXD8FXuG/qlmYn2SV3lWAlyrma6RfxYrnTEwEqXcPewqbEzKEKdO7kgDTf2JtrMhwb3dq1",
+	"jffqnrbbzrbYJFp+OBZrkbL5xmnZciv9WMkqp2GZqJ4Ct+DUITd5zI86R1rq5F8rH1LT1zQIpn3sHN24",
+	"IU2ucygmGXoEpOGRkiqj4wEseOYnWBTUnMb2jTwl3oJHkUqpGcS1THxjcaI8T2Jrklvg4PvEQYmE0eBV",
+	"HK03Vj5dbg5SsISpmMtSsKCj6M2k3ZQ6AFXCHOvdV4JY+/wJ/K2rJgVLyVtYt01RlDoMHl2kGlowoHh9",
+	"aRLPYRL7NwCvvBXC8rDCKvyZBsywV0J4MP/jZ+P+pOdfUjYITs4vTofbwZT9gqwxdM7jKZ4MpIY1MEgQ",
+	"IxszEQZM4dYV4d6i6LjFzh3sL9BSsUErsO3lAWxusoBQkafb7fAa6W8gkvJ437AlRRUb58rEea90qYZI",
+	"wygiK57cKQwomjsbjSxxGLM6DTXhn/PPFf5pLFAqelhUJgAWspPn3y6EitT0bx0rgpncMlCk1E11lKih",
+	"PsE6ZB5HKvE4asOW3qpq9THI7lY1ynWyXO9ekfKFgAMVxlOr0I2VBGsbqd6q2WQDj5eJdBkuL1sqP0zq",
+	"9j+hwBtUZOzg9ytP1xseOQufMlPqu2j5gbA4AOfI5KL1ASCeFCfeSHWAyH/giVlENBZd4q2SMGXme0U8",
+	"qtsZwAakgqxYFHWJR4N5GMufham3vhA+X5hyqSSczlILcE1BYufq+gySYIadpyupeBQpIXjUOYLRHXWO",
+	"4JelyIIfypvB6o7yIstHHt/TBPS1fPabVz89v3396qefjjr495vn18/037+9eXHzXP/j+tnPL17qf7x9",
+	"+ur182fyR2ss6zc8bS8Gf+AriB/CvTYwal4UbjzIZibz5xlxw2O+Ijy2ulCEUlul832x8/MtzRp+z5KI",
+	"OlxcqBhZ+jPdcIImHegkHLmKe8q3Aafpe05gQwhCDb97kdD9ing94SHONlRq0ZTw2C+aqKeNGPersrX6",
+	"lSqPrRLY7UuFFhnDPTzCVGeImYIGb5mCzSb1E2H5bVA8vwBVmqlP5MmdyG1NuRd0/ZcDWNMM9eThQ5VK",
+	"fRLKrbdIwrgCnBo5ti/IjH2gAfPDOY1IEE7DTMLh7H4lyNsfro8HZ8MRCaEtexIy6zUURDSjdyywfOjs",
+	"zS4mA3ra989btcPaw8/Zbq6dCUUl2+FLFjqYhTyiFGtsOhZErA9HkoSxKvtvBDdrR4msIMRcOnrF7gFk",
+	"lT7WamEXgBOuTXpj2B9omkNa3ldet3OEMbzyUP738VPQycfXcEFpVJ1MnhM/omGxnfOogMa7g1m7qGoa",
+	"N5Q2erfssIF8Z52xkFAy7aQ3/3j9vHVPeufITE2FHxDnpoF8/ea7p2R42et/k/+tJwukPNAkNE8StohC",
+	"n2KZ0gbRVR0uwJpTFTLQBxZ7XeDIFsen+48xYq0D2IYvOmHEEyy9RXUM3AiLhIni+jat8mjfnaTShhUv",
+	"qkqXsPZbUVSa4kzVER6KnEWsgPMV6UCco1axfHkHA3EJ0P942L3cRa87pB/NJDsq1HHGM4pv1wLrl5bC",
+	"AHEKAvL1Dy/e3rx684/bN89vnr+8efHq5Tcju5Au/5xQkDu2SJGNOHuYfLyyxgoiGVpxdr/sl7rOsoJJ",
+	"CUYGDr+CZcB9SlE8kBlQS+dLdCO+Yol0jkRHp2VWltdu9n2RktE2+rXh232p/vi9UCf+fhdNFDbIhb6p",
+	"UqGLN2zCEhZvAxqNj5LiwIhOOxBRKIfGHTLjUSDIDyya67mlgvzj+uefQLBK39M6eDSZsvQWkvbkBdS+",
+	"xCnQcGLNCp8zQeQaOEqmnVrgR5VMgf2bJZSU72jCJE8BhfxntNCzI1sTAt9Ufrw5wcVVckfJ1thOT8kP",
+	"5Iy9YRGjouCLTBM6oTE91j5uPTF90blSm8uhjWORUnkwTO7GrumMeYrHZ28kytbalwcHOxeKOcB+Qex2",
+	"qQvBncPyXwUnD/tFzeEdW5Mxw21jdho84bto+eErQTz81dc0nXmQpMh8C/txIe5YsoJeQL2NE0bmLJmy",
+	"gBjKP552yU8sxaJ/NPs7xLv1OsQ7lv/pyv+8eyf/+wQbnqG2VhoePiJBjBPq37ECWTXGM15TIVY8CYpr",
+	"3ttNTy++1q2z9+BHtkYr/UoXyq/pXLllOGH58VoXNdqhe87f/0qTEOMPf7gqEMN4CltKBQb6vcEpGa9T",
+	"EPyGAVhaOmqHd4m5DSBZeBSQREtVAJDBzvuCOAS/R8H4kHs1pCJR6rKbN7439BjpN6ttxakLUJqpKTXo",
+	"mEeT8RrE0wgcUrm5gQJI7mqwhrD3dThQX5qdjw39t16hQwejs/Jdcy+qTFmBcqq8hFvxcuZYFCeFJGBe",
+	"gUz5bS0Z4/ecJCiOUa+Nl2GUlhzOKe93B8N6Zkb5fnMeuOK0CaPBMY+jNbIs+ckyKDRvyY82WfoidZqE",
+	"nvifKETMhQUX6TRhAn9mzuY8WRd+CC/elD2vnLJfq2bdEhKDbq9+pkrxi6xtyFouNZv6vd9X754feBQ8",
+	"jNk15prDFVG9Uu6IW9RGCBjIi/0FB+Sq1JLHt4yQ2C0TFeACOtG/mtEUDLVUAciAUNST9BjpY0+q6WNf",
+	"YbOO/FIteRMe2U9KINuvITTN9+UXisA08foy5cdqONj6PeabiJdboGnsj9t2UC0XIA89Xm+SAltmoY0s",
+	"4OYUNwP0k79pjgVkn1cA+xSm2SGBuMO+TooFtaYe+nvv+JIeT97/MTz9+Lf9nqVrfZA0aVJ2qkJpZWnS",
+	"RuUeIRHhvk5dW1Km9m0g25zJccLonQAAgeOiW7ebsv3TdkfySg41ZiwgCsPCQTarD2o9Pr619X6/Pv4/",
+	"CMh3+976u/sfx+///W9bWQI15/x1GO8kbxETBO2zdh91MocXuNA+dcjbDnbkHq/CHaYPW+E1vm8Wxt4U",
+	"6mi0pzQ6jyi5tsPueUsiczvc1WQbgBjZItOOADAaI7Cw7BjtxktAnIGbJL2eonDDAIRpuCI3M7ZWAS1p",
+	"Q5Ix9e9WNAn0E8GA4oQioI5FOVrKjjln3Yt5Gk7WFsZNKCANnrK4Szz5EC4Y+m46hDnCynQwCsJYtWmr",
+	"K4Mu8dR3nn0dHpCUJqnoEo8uFtFaFXSYM6Sj6yqlfoVOtPkhYX6iA4huBHE5tTYAIk856xCZphEUyI/D",
+	"QGREjmpj4xurGeJCVclACgAYxqN1oQLEXNZwt7e3fdgHP1q6XLw3bLqMaELYh0WiODe/fvN88E1WSS0t",
+	"BIBblXIXsCTyB+aYRoswZn/bA2i7VOFTd3/BUxM6sBoRpb6G63EnhzFE2dTcd1R4KIoMNCjeEbOVm0l3",
+	"zuMw5Wrs1rsNT3aUhIwfviiOBfmv+/+ftKW67/9jH2syqEU1Br9ybEEbC5/GJvKkYbcg5EnJ99yUwWDB",
+	"jNefe1LW2KUwUm7gUzpoqBoBiGDkCSOLpZhJuaB6TojXnxWCB/3Z7hlKLj9qKBGnpsFEzkqRlKZpGE9F",
+	"yVDURdAkq00XxKcpjfgUASaq9PGOt6N0p+dhfOs0l38O43C+nBNlMdOMC7+4jFY108X5sDfzRhneoFW+",
+	"AxY2VqYIuVEwjTUxKbxlDMadvCqipTrY04s9rOZpNX7vr7kNN6draX2GmJ4AVjcBijgWaUJDDPaXEH2v",
+	"yCJhKl4ncB+HE7BoqUoGZHsgt0O+EsZmMU0LUripw2AUfMGK+b/653s4+9hQnWF3uLpMVS9wsWPWvB3A",
+	"kqVyK4HcluLYxpjZ3Py9i6KZpvDHLITgeGpZjrEyB5SRVTrRcnH2QcFSAYWbMyq3aQjco2X5cgmA4dB0",
+	"Dqi/JjNzMB23Nx078TKKKuzHRi2TtXVcn8dQbNXI8Egtwsbv8NlMv1Zlz38KG6/xGz8qY65V+8kXbbW1",
+	"6gf605tnjWfjUdhhrdg9Pr3B1YJ4otayeuvTeEuOgQw8QAvIaspYmtYgbMoT59M4VwyUYGVjrHicNiZv",
+	"22du5S5jSeKq6i6ODETDaraG4UhZMKcBc2ZBRpp94bTXJ7/EGvqBBepgWZxwTia4rCA2YQsupDZeY+lT",
+	"KAQUziSIi+37bLGb3KGUPRMaRsvEha3zFtYWZA+Cu3aU8MwmaAk9ZPmy0x3UmEpbKGYf0tuavSO/l0fd",
+	"5gDAFVpENI7rOmlOH7J3BrVHapseDit6X/ZQsLFA58ctonVqyiPonREec0cfEo2DMHCitJfSBoDjlC+6",
+	"yE9v0+xx+xCNGeZtNVObpn2oHOxjLX4YVidsb7T8L9ZDlpNen7TaYWFyOQ4AAKu41i7bcJbh7wgueZHw",
+	"ccTm7lQvKg0oniVmI3WkwU6TIGICjoebgsq+VZ8FtavQekDypR21NAmtchu1NNt62k0tYdRU0UfpFl0A",
+	"qNgKGsgAiv6kQs4rpRAvdnLiTe1c0Pi4145LHfWBPxmcBmN6Nhn36EmPDYbs4mQ8oP7Z+JINLll/3B/2",
+	"2Znfn9Dz08EZOz/pnZ6cDAeXJxfjy4vB6dFOc/8OlfqDIktrh5H8o3Q+dFnmJvqSFU1iOXQ3qiElC5YI",
+	"HhMx48sogFIDQqP0/2Pv3ZfbuLG90VdBqXZVktktipZlz5iq1FeKLWe0x7exnGTvCnPUIBsksdUEOABa",
+	"NMdx1Xma82DnSb7CWkBfyG6KpEld8c9MTDW60Whg3dfvN5LZcGTdAh8OcnGpyJWIaGT/KiSv32iA+w/9",
+	"LAvnqnoNFViO676pNXZgNxEhp1tpfasvW9DLEtZb4NmCYvf6cgUpaiDrIRzDm1GalkKo57dyYSCua4M5",
+	"Tw6XYcnYs5dPcnklbsK0Xc76iNG1tWNPvkYlmPEVkfbKnAeLMq9YCjNimlUgz828b1IpWqocUNnnF418",
+	"fP6lF4rlrOuvzVrVcovrXDw8Kj75Ukjx35A1c+0CG8X6jF/harEru8o1vtmgtlfyvfXwIdKRN6FhnLsw",
+	"UKrNaS6OAn9xLJ9gusbwgLjSwQcSvGorHLXba+FQv7gFNLHmbX4IBf2pXes1uAfdZ33lBy5u9g9KAndK",
+	"XmnkLm0tyHz8vM3lwjRNgaRlda4DN7vTqybGrA0cTbeqi8XyhoqEqiTukJepzJJT3Kwk1intXzq2QsPo",
+	"WMcd4uixckJhjRXvOeOPyzb4e+5Fe3AX+wHtHarlKaWr1ssnWI9lyATDKGOjj6r50OriOlSBJ2tt+Ofb",
+	"QZ3GH/dTObxObjcwJ5c3FFxC2Oc+m5g6zJ/fl5MU++RPmThpAcDlG7fd09sAyX+C2EWmUTqVOxRQInog",
+	"KvJaKnJ4REYyU9oJbcwvploSxzeap4Am9tVkpmtBK7ZNpqlZyupRIkBZ+Ln2gKuilqSH6xKwJpLrEH9X",
+	"ZCqB33RE4hIljTv+PImrbM2FRqtlsvlxazRqSyO89mpI8cB0kJZ3rtK0uXOzlDS7W2wGT66lAuZGk39l",
+	"TM0i1xLqkhMeHOeYxP/n//9//7+YgITVDnKtnm/U6hldYRxtJhptsrOgQtXOOH/Vinwuf8PIGT0lnb0x",
+	"zJ7Tkhu2ODhDaRnUXpNiL5+53BgGDX9cKhf4Zq1fQKGXaD13awPMlTxcbxBQbxIgRoYgXPTlGBgn3frK",
+	"ATm3A/NgKoAbDVI5tf96y/tKajkw5JO9400YEetHR7et+7+BdqLBMljUAgWwXL5DYezcDt2BGVFqg/je",
+	"6aI/Fwf/mQMB/FnCpPkTnvZnBZgm/9fB79hGsf/Hf/7pHvynz0f+iYUxf8Ir/Ingen+6LfgnDv/hP/aW",
+	"sj8+a2/F4rkLqhrQo+fLl1ZX26X9edR+8XznerySqS0qskCZE++iYQ92XwrDBcASDIxL6IJaduqEJfW4",
+	"VNtCcHjepJtBnxaI4JlminCBEheMy48s4Yp5onohDRnYPTydNyWuV8xl8dE++tv2O7ua1PsSJfyq7IGv",
+	"robzj4shPcdwWnCPXwo51QDHgD+AqEIMIscUxAV5Shw5XF3229izUCMxX0NOlfgLrBngtlCR34TjUvk6",
+	"h1tKr6Z14a8ivFYK+8AunzPe1gvXHMLztFnNG3ILslt3BqbTUALgMkqV2dRybWMczEXZqNBTOP3P2k89",
+	"5wH5RdAryrFaYztpRJh4ExHt3z99+lCKTRcvAXOrTP5Z++mWMMBcoh6WqdmB8cY2IHspYMYfgslSpJcL",
+	"J2pKuQGUVLDoMG+w2rZ4+m3t/M3BgpM0LR0KBOIAOSEFI/bDF/If7MyEJw3VokdP14v9LDRklpwVe4qX",
+	"yEQ05Guj3MDZjJUFKGTIaeFOWKeBxCDtW0M6cYod/22YtpoeghJAe6znmh/xstIk3Q8Oqs35Vwu/Q8XW",
+	"BdQqN/6VTiZKXjUPvuSTSc1fJ9Qx3ld/drvsYiCVuzNNF6cr7Verm1LRwo+/o/3Xmn8D97N3PvFHVyvl",
+	"qejht7xGzYoa3Jtzf1CsL2GHVR2QhpddjXzE7ZQPdpt+A+la2ZcF7ejA3xDrDusM77Z321BVt5BkDW7s",
+	"dt3YFcnkrgldr88oF/zYnfqxqx6nh+qwrlX/HTzT++SZNllbG0PLV9OEFYVag562JO34c/63KgT6MRK5",
+	"+zyT1S2KoUzj35KWPMypgupQLpGpAu4GysspGOKWa74Yf6RZ/+Ll4etf9U//PBsp3X85Sv959vbX/+w9",
+	"0+f/oyey91f5ai3kEu1RRUtrtsRa/uTq0Nb8eorpLDXzSXr8itZYLpz4eQpadyqbYKLnHUtXj+j8O2g5",
+	"Omy3rcl1+OLFao2ZpTiub5G5GOt6AgjA+6+8knEbssDg/dva9OHX+Nz5s9DfLtxDbrxLdbs+OFYurux+",
+	"44xWam84bB9twSNfiJ0V26z6zZcchG+mYC55A40MzCG1FXyC4BOE3FbIbYXcVvAguEjkdH2qxlLuZMrY",
+	"ZYuceSBs2b8kdkYaanV6bMiFcE2ETCQAIDFRUOBvr2cFnt2QTqDNkVFhjrEJOr/fCHNhxEytYcUFoZnJ",
+	"xgLvgf3Tdko1ti6d1cjVV3SmiRQlVPkprANOtyxMkQMvmSsb/n1vDAFmk1nLbopRz1FWkZde4dVfGe0N",
+	"FLc6EKp9dFb2D64JnBai7a/fLNmsPW7t+cUl+qn4cIPSCkW+4B0/jByQ2Px7DjWg/bdOu13FI/3+9/aT",
+	"P35v77/448/D39v7T//4ofN7e/8Z/vQf12EhGrk4v9Ni4+DMjn3bA+QvEzojmYAOLMflAXIlti87D3Lw",
+	"fIvTtarC/LvGKT15507Nv6F11G0w8sunl9XZnGZ2/x78xFQ6jxH6fEsIoebfF1eNaPmgzeTAoa3ojmNM",
+	"wcuhot869FX6D4pnPX+9FnlZ7hdxVBMUWZAW94sdZ4ftAoJrnhxNId2VrPFCMKSQKW5m59Z294D7Yy4a",
+	"iNLjlx9/eYV91J/e/+P0XYyGY8HupoCUFjkyW8BVae9rNRUQrBcbyWqHPbBJmzjZBTl7VaKNE+T9hImz",
+	"V+SlFAIIW7TOMIMevz979fLi7Pz8l9OP535K2gGf4B2ASA38ePhavriSinluTvvdRuAzOk6DCVPQFY56",
+	"+Nr3mcg0bWSZn1smx93rTnGFvhSo9aaiIGwCmGY+4Cwh/ZQDUIiV+QPep4YVhcoFl+6rd+fYPcqBnGYo",
+	"ZRI5rp8Cux7bxfwdX56s9IqK0aaPFl+7NYCJNfKUq9i4svpugVHftjc3efBXgLIZgFC2hhvtg/eJfDh7",
+	"80zFroCmsICG3IyynjN9qtcu/LBIWVFulMqbrqjjpZWDsontzfAIP2+CmXNHj/t+whQ10okwlQkwCEC4",
+	"+Y72ruiKv/zFi7K//IXYHQp3+Iud519KezTfcfaDujW2dvuQGRJ/6e5xMcmM7u51yO+tVuuPrzGChQCC",
+	"DfjY8GAwkbsib3Ustu9HtyTnzGiirL1tD4FAjwAJZgxLUyS9wegHNK2C+eIsb1NGcNHS6UXAVCloxKCN",
+	"cMyNsScLq418JtV6GtWl+cDkJGXIHcwnLOWC2WVy4wq6YDNS0OUJnEggRmpWDnai4/ckJ/4mXHfFFU2h",
+	"rzrBbtDpSKYswioODHKqWa6QrI0os/4IiF2suam9g+HfimLlRN5G5sEtjH1BfDFyqpRUaNEDdhlHFssD",
+	"1wv+n/+rpYiRwu/F0bO//tAiMYQXY2QN0waUZV8m7Nj9RcfwlbSbrrsRGchMJFFXENwALtD6X+fv3xGn",
+	"0wgXbttaPca0IT2ZzFowS7RNvajGXlcSn36iwxiFOqhdTeKzwf5b64XGkf3AfmVRDXhkngo2G8r8vOIf",
+	"WIscOtX3R08O8StOuWb21c8G+++kYO4R9hhRPAcYg9TkafsIJhz/9/5ruyH2P+Z0e+5iPZFCM/e1St+m",
+	"HMuMSHwyZLHPLkiR6BIsCDR1uzYFKQZcjaErECGpp449VrAp08Y6bTTJES8msxxuyUhJZJrAh3/WfoqT",
+	"TtTsQmXiR2tbuAnjXgV0otIJ61nXH/YZDvwNG6I75PDFi5iMGE3sYvSpUjNCEwgR+wfDDhQEtgoMPsk/",
+	"95jO3Jj4v/c/4o/7Z0l87A5wKodDe6Iv2cSUNB98ODwDcLp7tH/Z6kLpDu8zoVlJZJ9MaH/E9g+hq7Yq",
+	"rKfTaYvCn1tSDQ/cWH3w5uzl6bvzUxhjTUpu0gbhn/f57iEXDDCUMUEnfK+z97TVbj1F23sE5tYBGiCY",
+	"b6oJap5D6QugJSYRdicZgBArepyRahjcbzlx2ZezZK+z94Zrc4K3t09UdMyw77mhYbK45OANH3OrjK69",
+	"8P1ggGrr2ivfcuGPAbRg+kMA737Ybnvt6gqpymLofx31gDOhnYMLDkVTNNpfeoALYJcCLV6IUgOW/SrB",
+	"bLd88w1yYBLUcdFUid7tJ3HHwD7oBGFJ6p7nrjo4QQqsN1xcXncpXPM12puXMdeNg6uLL2Fv8Ekamu4j",
+	"4+o1o+FSvBIW4Qg/XN2Q/AMf/EQTd5D3YMiT64eUYZ1w0NPrB70GRMyECRxxdP2Id9K8tioJBhy+uH7A",
+	"JynfUjFzrwM749kqS3BmdZugKQ54utIC5Mm0sqsGp7fspP3+hz1NOhuPqZq5U7+wE61JS4f26O85gfMH",
+	"eCu11Edkorjo8wlNQS9a8ZqJknpSfDhCP8WaSPOP8jQTKXhppmTb9GY5DUr+AK4LU6UrvG62Bsu8ZwYV",
+	"eblVxotYVYXeogDWQF1QtZYQfdGr6YQPBlbNWlOkKxy3qx0EsZPjQuk7zXPUfkpimZkLObjQfTlhcYvA",
+	"R8iTkGjsWU9Dk0vGJjDbwoX013G8pkUg+EC7olgPUGhlNxph0XJz2y598ac+FWh52GtARy+IIORmgFgt",
+	"tCwphnAwRKquUPYnwxJUlFXtgb12G+qPV2r2MROrqAWk9v6I9DIrX49M4JupHTi5P8lktlON41oVqzrn",
+	"elWTD6sEcqwp9vWGVebaU6/Tiq/UzPqaGFWbP9FwYKeAjtNjZfiIks78rQDZWaaW/GXfrg/tOxyihrrb",
+	"S/uydr2sM3TdG8M11sqQ/by8aaml4a/7Gt3O93hIRkb72fUD3jIzksk7aU4ws4YDV7BOXkoxSDlmuo6e",
+	"PF3JnHlDFRqdR0+erbJkOptMwCl5yxJOP1mzGIynw+sHg1dx+rnPWMIeksn1s6LCOLOoztL6Gnk/76A/",
+	"Yn0w7ettr5dyPMmQpRfo2FF8FpmeaZmu3kMC5Hpb14lZDxqbIdE5WCOO3N4V1HGEDaBp2hWlezmgczTP",
+	"0JrKI3f5ZZCbdNeUI9dFWhsfaJ1YKZguUeiTuC8TFnsb01oj1gjA6So2yDRNOyQe+PMW+6iNf5WU9i/t",
+	"KsHCR3Ommb1YyCYrEgJwI2tm+cCBNYcgDq+UD5L60FVum4GqcjVwfgUBjJ/0smTIDK4RJpLy9HhfCs0T",
+	"Zj10ciYIFGkBnlm+0lFXxPAOMYHt4QJ29pcOxF9EYeVGGJC55CJxZPNwcf5+C0DM+CqZxiX3mY/YrWFM",
+	"uOkK91SIo9A0hbCiZumgbEJzwNQ1MxefSVNo1YTH5TeLyrcQjCV60WhtkVcVTwFX3X9Se3O7aGDUJhL+",
+	"m33mDsYOtqFG1m7t7fzj0kO/c5vPG/h4A8iDuDDuoplr331DK/fWbEs751zZrWthVgffup0J89nsLZri",
+	"MCjXIN8FDpkLec9vtAlTA6nG6Lnlp/EuGKDB4NnI4FnBBDk3NGXBPNq6eVTKCs9bR3BUPZR2+fwl8hpj",
+	"ySXx9QFDbtB6m+lUJBgW8pejBYHwq3n4xGu92MetJpjMc5jfUE0QORp8NqSCZMLwlAg5RS0IBgnTLnzj",
+	"axN0V0BZAVo1HXLUfgIaGnWmy7I77ALqsjguJNOnAvpRwIIaUi4gSenymC5IhIE2rPfKk/eznCGnTp+d",
+	"iuTcrUOI2qyhjNyinVqptbIuqgy6RU16KhJWfPbV5z8/rlabQrVrfriCegzqMajHbUYPTkVSUV2omK5R",
+	"jV948tX1trE6xokzo736YKIEZYmeOoCAIOywc92tNso0y6ktqkrlFTxlQy8Jh529WkXunw2gqGKVS++y",
+	"srpvYXosMgP0jfmISZD3Qd4Heb9NeY/CtKb4uD5JX1sW9KlUvNYiJWE/kmniEbt9zI4ziJn5MJ2OFwX8",
+	"z8zciHR/JwVbWcI/DLm6XJ6uXhO0TmZvCzL3KUq25m0HrW2GuwphKZCtCErVKgWSrb1QJnQXc1bMrCyC",
+	"Jh6zar5QCAp3x0wNoWm4P8IS4b8+ffH8h0UZA8hXwYa8W6kEhCNbV9YVo8qzgY2wDxvhP297Zg+jfKZG",
+	"f5QyqwWDwoYFIMGYD8Z8MOa/SY2inF9Rk0L8ZsIPrg6h8eugzERWa+a/loqMqaBDhsULlZz+REnfNmJG",
+	"TOkWKTcLQLsUJsIJ7ckrRl602+Qf/CfyPYI2PI/a7XZ+yx+gwPXwsNMVgiolpx50mVAy4Klhqi7Z8EGm",
+	"6cuCW2s9nX5aIDasoiHPPSDFg3E0XqfZ53z1VlcXc8MWlMZ7wQj03xXlOim/yrvrggNyx7TOQxSfuXw8",
+	"KZUiueKdSVapkrOScIlsPPji/usiEfrrQQFmVZ8M/gQczR6dBvtDv4N+M2yW5lLs26OsJBQpaSawSGlM",
+	"vv9g5WniSA9nE0ZiQLPj/fiHFonHzNCEGho7Pn+Ir8ApgwxyV8AzOyTOFyh2MRifYrYXRySG/4+RUZ/1",
+	"GZ/YH1Ou3fXQ24r9BlxEJPaQQ/vFwsfYugoXdUXKBobIzBVjWckOr+NQIHruB4Jd/y3yHipioJN4XILw",
+	"gbo9xYdcIG7BUEjFEkCD67FUiqH23cTuc3RFGS2K5By5CC3ucRNwhahI3PPtnC6ZfWXULYaMpTbkEBST",
+	"Kx90UFw5Tjb7PEkp5s/trLvC3s71PHqcnRY5cbd63i5hmtG88wNgtB2fu32sFH3XLWgFx1gqhhP2KfoT",
+	"7NTtCveNdORv65QiqmXf+1zua6x2MkM9WuXhInElbn2pEpYcuwfFH0//+cvZx9OLl29+Of90+hHb2LEL",
+	"MyKCcQRnV6wykXLLfZ2GPmcCoc/WVs9Oxbx6d/6BmtENOaX2uDrkuLX0oR+zgtt3WC80xIOLUwUnYJtO",
+	"QAnZ4/c/rE25pOLpI7MrlCP+e/ZiJxQ21n051Fyzw+BJ4+EykrABFxyrual2rIZVMd5k1b8rnvWtguMh",
+	"meulZVlPQFUG1sZ50DCKPAgjIPqADoMPF1IHDyJ1EIRkLiSLE7Et+VhjKi8VlH1qaCqHmMBI6lCU5BVT",
+	"iidMI+aL3ZNMt8gJSRjUzUDRDmAyoZU5ZAYwSQqYGmtjkkxcCmsHSsG64gjAQWqF7gf3Ai+L+QfhWwjf",
+	"muVZTwjX3iAI4yCMH70w9ieDFI/ZllT2DvTBFysPvx58gbN14eoX60FvAMBnVnLfc9xFkCfgReMZ7VSg",
+	"orBtrYBVsma4FdcTH9rpMc0TVgqIuAgQx4gANqO5v5QfV0R7HMiWXcuZ7wyYMAoED67sfyQzhRERF3/n",
+	"2lN4VXRDC1CPYHW6wgWJkkoowQO/yUFZMaGagW4mOs4f4iZWDi20yFH7RacydOqArjxC3IjrrnChKYl/",
+	"dn/ydHASwsnaMJoQwBc1IyrI0bMck4oO5THJ2QEmJn+GnwYuU19mELUoha4AqAl6H7AYtUU+us1Sq4yn",
+	"Hs5Rqgr8IVVs7ll5w8eSmAqCKanyA10voqGG96uRFRc2K4JB9ikIxJRX7JLvfYGt/WPKBYsIJT0lp5qp",
+	"HyLAxpv7aGhX+E7R/LM1mAducW7AJnjDtVnZfrCbJ7+4QZV+p0nsFm8ePHfQ67V7f+0/7bUHzwfPDvei",
+	"PW6HAun5XuQhu+Aue/PRnbLyL8HZ/t7ef0H3B398efL8aw1a+sPySDEAuqYl5PEVaw2gd9LZP8HGufcF",
+	"CitYK6dUpTMvW4JhNB/KQ53mjCEvhjY0hQqGiOWeKQBAuSu/JYr3UabsJ//A4EoWUrOyMGuKzurQ4D4G",
+	"9zFIyZK82prj+MWabV+XysmyaIR0b6bBVYD0PThSkHqtF5qdEgYxNxo4ZzzBhmfYsr/rCevn/khX1EQH",
+	"0R2I3V9i69cVMwDU3ALHBHAEj6DXG/4MANaXjE00tsgjAP0xrKAcFIwd+YMdVrFAaPeKP9noN3hjb/cq",
+	"wD/r02zCHqDaKJnNWzO3g8IICuPxmdXuQDj2TseRf73ayMzoAME6llvQtWwhepEuxJfzOA6MgVQumtMi",
+	"p1awdnKMDnchAvbXYm2fuXndmEjCB26KbY2jV8W2diu4KKIw6CUGfOg4L1sb7L/qXqpsFbeqhBqnDF20",
+	"zX2X0j7RyENa3iq+r34JesxnhyNmdWlOOYO2g8eFcfwxwCfiYWUwdolhWKQNwaGRu65CQNMiZyD3gNkB",
+	"LvgbRIk9fIxx3MT7XBDHheERaerAZIowYnx+en5+9v7dxT9O/ydGM8RDNruGUHyTeUjAoaLCQa/hC/nH",
+	"eqIzpDFGgdIC5GNkxpw5jOO+YtBcStMWeVfiugNs4WY4YYc1snhEnuwW1mV9TJemc+C+a+hqvDU9w5uU",
+	"ClC4FUevUTL0aP8ymyxVH4gNiRwbuYMw4vaHmQfGHHCgZXGJHXL+zzdAkkEN7VHNOmjOx/MMEQSfHiNe",
+	"NyQAumLxKgfTHUOiSXv5AXIIkynjCVXlogWcq0PXLEhEHMOfhwo1UB7tMjddgaIqpWrIkBkLUmUgK8Zw",
+	"JQCxG6v2+Jh1cgirIuGmydHhC8B4RwVadXkcViZ5Qt76+l7CRVc8befZI65JwnUf9TRLWuQlvppzxFK3",
+	"/vFLlA37SJfmWEL9j6/4kGlTWwD7MzM/4ff+dnTHlZX6lUha+l8pN+xpSXDtdfbcJnFc7U/3ykIp5/fu",
+	"cUEh9zGft6gVSHaN5pyD6rJcZ8S7q93FX6PScD2Rmq8CEZ3foxgRugUfZuP4J3rJCHVirCRj3Q9exLqO",
+	"8QaKiYJaC8E5BYu8WM15b8kHJI3KmSZK2MSY8sU6ZGLkEHA+o1JAp4Lp+Z0mXCTsM8geK8kd11SJmwK7",
+	"alFIjlGEUkHityf/ffHx9O37X0/enMfIV6bJlCnPEpbk4H4CDLo880yhc0NcjKgeIckfwCsXHXxuzpiu",
+	"HlED5Axgt8nMsKgEn1u6kUM2TGnOxQFWYLEwx0RLFL92KZFYDQQ57YqiLhhWCPB+uBQXE5ny/ozECABk",
+	"nzEoLUHJJasTryeTSTr7Cb72uvL1IzOZEjka8P3q1/+IJHGvlRyvRJPkQoWvARx6nRHnYBLcTQgB+O7r",
+	"4xDPDbvFVn03E22vXXv+btSCUj7BmqGCuMURqrkaGTssgGqFPvzQgrOuVVKmf523SkAPEW21KK1YChUW",
+	"g5K54qI+zl65thO/2lqfw+indjnLjZtAZzWxivTYO44Rid9wcdkhiqU/dvcE+2y6ezFJgZPRpaSAw3sC",
+	"XY9xhY8t7gpXzSiycQ/8OfDwJnTIxbBOI7/h2mzck18kfP4J9VcrqJ0dtvHnddoraeQM6Nt/dfSLq4/A",
+	"3Mf1tgfiI65y6QcuxGpXvlJ8sOJN/Tf9lbPpajV8D4XC0b35pnFuN3zVQLcXBTdC3njjmj/QPd4Td7zK",
+	"59gvBHquwPxPzUyOR+0XJO478yWnz+FAF2j/q0wSzwH/t9UQt3+ZJ+V2hSj/IaXi71SP7qnz9fDw4dwn",
+	"X5vHcH7cLbp3ueRfd/LXUhk+Zg7Dra5qYDEMDndgMbwTLjQexaLprt7WKHvL17IQ5H7yGJj+vpcK//PH",
+	"THChDU3T+IdKe1rK6BXiNymsacS2NoNAToSJBEL3umh6K9U/El9LIbpCIp0OjMJQfVFf6R7NkpabjVST",
+	"ERVxfmF5RlKksw6ZyDTV0MF11D6COS3UbequUOhQHkNbHfaXeXwpN03f9lXBJkIdQvV8Vzm6+i0XmYdQ",
+	"vZKG9e1/xp6QqCt60oxaBGwiLoa4dliQ4VruoMNOm7lsRl3sAH3cTY29+27C4WtvHWT4rUxYILS4acOi",
+	"UnJKoTt3SgN70SMJvD9mPf6qpEWspz+QCrhpl+v1FYgmimNENDMtEl9xNv2RDQZWJV2x2Pfd573meW0S",
+	"M8Z3hlhdntKZC7At1OpsqntO9PvB+kJ+LnHnIfp6rE8dGZJVs0wx0WffaVfjpIG8UDMwTKr95rgWHR9m",
+	"Qf6NAa+aFNX+54RdNbQ8s1JgvSwQ1+9mdi+9auT4fvRjbF1bBHzcENi9ycDuz6sI5QbqDU+z0SEiS9Pc",
+	"caHYukagrPOSzSKHZYIFU4hzFYGvpIliQEVe2zRmH7qpJH4tV7S3g7sQOEnqZfq61B8Lw3bBSrKduT2U",
+	"aHjVLgyUJMEjC6VQd8T/e1sIvBXsi6yOdgT7312nX08mM28tFK0mAJyujwntYSecSNAUcb3z2tBZi7wB",
+	"S8P+bUwnuclh/UiKLTYRYZ+t0wUxUOxHK5rvKVgq32nChFGzohUeZ5Q3mVgRZF3dS8Ymjjj9iqYZi0jP",
+	"cWDEss8vDB26rpF8uS8m1EBRdVfQAvnO98pgjXnKqGbI2V4IPCBgh37+OvPpl0nyDSnzYD8F++kbVTxu",
+	"wPUVfT4uWCnBSglWSrBSdmiloKxZO9t84NhgGgu1T2l/hPq/iD9Xq3U0Q7DW70sx2QjaYGfQcI8yooAW",
+	"+sEaBEwxaw9xE7mosKNe83dEiB5nd/ieLoCV9SBB0FwLCOKJmx/HLi38R2ET1ZkUp/jWm9oUa+naD9gc",
+	"t3IB+DngxZ7c5QpiWD7hyn9WVizVUbXKhRWXbBw3DsrkccR7z0dy6iQJK4RUuRLkO0+PZp0RpqGeZU25",
+	"uAbK9oOWlGcOqHOHcnJzkOQggIMADgL47gjgHNm3Wpe3vhB2CDGNIvc3qS61A4iqilquyRBQEIyU2F9Y",
+	"U15hsKYQ83dl4epgntCvdRK1ytWYw/r3ZmRKZ/DWgD9QYEJ9j2UZURlVMyIelAYw2vQP0TxoJs4vbpHz",
+	"DOKNEzpkUPXYFehwPwGe4WKmAFwgdaFrNGiSJ889RowZsTEQT47pjIzoFSMDNgXw/dLLCt97ibyMDkIC",
+	"0PS7Avot48Xeynp4GCf0/+6+3U51hnvIqpUY51ysFkz7RRierhYIxEVcuTvwZaa0VDepK/wU9SbNfn7w",
+	"uTv1Kzb95XvrRrr+gvq4j+rjY72wpYVlLNiUaUMGXGmzqsooSB0PvuT/fXFNXf076UrNSnQqkAvxUMe1",
+	"aQmBf82J13Yr6vLHrA4DvIMYf2grfEy1eyHGH2L8oTZ8SdTdgbcVUGByMNiwSKBWB+VQ+zQFhrRayLCg",
+	"hYIWClooaKGQaQ6Z5puABgN9U9F6Rq6feHbszwdfivKxa7y0X2maMV1AgnpCzamwMqLAEHVIYbFihnLh",
+	"2CnNiM2gii4imbBDan26jyzl4l8Z16MPOL0dp4bnCZRX1apQUfiWCjpkK8Jr2qUI+jro65K+fm9Pgd/n",
+	"qyvtuWG1mtsd7qC5g+YO/uMSXfozv2Ikm5RBJigZo1y3ik2v3Vx8hUrS+JRVnhab47zWrKBdhvM6coMg",
+	"H4Vtb+WJ1HYX320leT/6bncvhe99B67fs6EB904ndNxudEl/Pxaw+kvVTihxuLPb9ZqNuueeqn/Ir5hA",
+	"uXVcbdr1xCsUarBo4SjgbikLNU9ClvABoBKYoj7qqP2iK2KQgxcF5GMmgLI/HkjVZ/HxHHsUDu5JMwJy",
+	"fW4am4EflnexcotNcC4eQ9cMNMzBDkePfQ2tVjt0F93H253jLfb3BCcuOHEh/PqIXMZzht3BaO4QzcUw",
+	"9W7fWgnHT77z18NMOaIFKCoHbxEY8sAKaJEPhYfIDdhuCTYpS5JKYQ0qLKMsd/lGpYkmkNaElmRXhSgk",
+	"KQVwG8mQgqkUTKUHayptZoEE4yMYH8H4CMbHbdFC5SHq7zQZZGnqLYZlRkhNAtjp3IvSFFdPBl9fskvO",
+	"jM7FyFAW9FEOhwVCNshjtay8d8E0uLPR7mAwhEKrUGgVlG1I1+643NdrrnKSY+O6X6SJQBccNQ6maxXJ",
+	"ANJDE246BeTzRDEACCuDiVmfWzMTYR6knzKqNKEi7wCPPKqYFMxBiXXFiZFj3u+QvhT9TEHyw3E4kkSC",
+	"JrXDYTUwJwzOenMBctCTQU/eHcf6JD9J5+7krKEtawd//Rr0e9DvwZkOzvTWC6lr7IlNKqo9tIA++GJm",
+	"E/b14Iv/Zaf9rx/dQ3ar7/1T7M5ZVdX7McE0CC50ULFBxQYX+s640DkMzq4d5xwFrQF+WyIvkWLWi656",
+	"0GbExlU+ItoVMDxvJmqRbbvRQZsGbXqfHG2/KzZws2uGBic7WADByQ5O9g6c7AJ4bxPXWqasx0VixdTB",
+	"l9K/dutZy5T9hM/ZsTlQPCho9+ArB00ZNGXwle+OryxTRpy+uT2AqaCMgjIKyigoo+C2BbftJt22svLb",
+	"xHXThppMN0LIv5YK47IAWN+xuhGakirE+zSHe+cmIiOqCYgz92+pyIDy1CpRQ7hpkQosPYMSY20PKkuK",
+	"Pngj5XL89HOc905V7e3KcPeGa0vyfFytPMfvvTHmRZDE95KKAj56hW6iJB+cCEDpMACbq1kgnIMkJr0Z",
+	"4UmEBBE+S0SN71w0pMeGmbBHH35hImHJIkTOG67Na/e8dQ/yyowC7wcDze4yWQ2ugF2LTRgIcht5JeIB",
+	"93XvA+2AvcEnaWi6/1Jmwlw3Gi7FK4OUuR0pY7ew32El8eJ/Ac9b6jqemhFPkesZrwXPG1hoIoT+cj6H",
+	"B+miQk+Z0tbe4UZ7iaYdLg2JB0r+m4k4AmYaewPHXgNL00GhhRFpHXWFYsAwDeQzV0w5Bmlt6BDBepRM",
+	"U5kZ3SLnEmbmZ9PzJNEFh0/K6JXLueOrtMgHmabadXr3GZ8A3ZowXGQs6gr7u0+IgwR1WXGKoYi5tzUj",
+	"plnxvlQxMpFa817KkDLar5/RLB3kNxbS3aRFzoyzzXRXGOlW161MTg2EXV9WzKPXZ422c8aIP9He295H",
+	"4VNnqGH1gRNO68r2x8ypjEuGy7eG7Tc37Babnr1CWnPqdRrrld2bmeiURQPs0anM0oT0GOnDCydz+uxW",
+	"AgyHqD3u9oq+rF2vdYI3byS+0bVWgL8uBHzuVcAnhHBuKISDhzRX5rUGU8khg2jNslT6mVnU952qbTFl",
+	"gD4zyDRL0DEz0krRMU0YoUPKRZ0qfwUP3FCV47DVwi07SVM80Dj/FnXCJyDVtd848UbrHVCnQXyHeP3D",
+	"EfanIiHUna4G17gRstpDVEcFDao21DDiIKwNH+eesZ9qLRz1jYjw+4ApvWXhWSs07x+MdA6FHnCk73SY",
+	"7WdmrpMlDejQJ+S/zt+/IwASi9A/5PuPr1+Svz598fyHiGigVNbAuG+YInEmDE/jVj1GczAI71bI6AMu",
+	"1ZoyrRi1CxjhbczsYYSySsHZUEkTLPNgmd8VyxzF+3KF+jXaswciNaPGtDhgcirZZ1r7hA1mZCC35Lsa",
+	"+iPWv6xvaviZmb/jI25MvK1dYLK8ssS/PteEpvyKtTb42tUv90c1u3jFBNPlQJlm6or3mftCKZ05EXpt",
+	"4UKL/OZaVuPU7mvgvwOEZpf+AqTn4wITMX7DxWWHKJb+2N0T7LPp7sUkZTTxaTlifyQTOmQtElcS13FX",
+	"OARpkY17TJEeG9gtMaFDLoZ1W+EN1+YNvszjrYqABdi0KAIGr1oTgfsmlEQEX21HJRGpP8tebrkfmgsi",
+	"oIqhoNXhGNzhiZVOXJCsLsCDqT3c+btLuIeq/zvm/MEHX7tcoDrqFl0sJ6nXm/i1tQJ5KOsRVgtsbUVD",
+	"rUBwaUOtwN1wUuEoQmB2Vindzi2JwgG6tlDgVBjFfUlAXksI5QBSpDNiRkpmwxES3MA9y+zhZKDkGLB/",
+	"OmSYUZWwhKT8khEqZngNTSOiJZmkFLooB1xp01xXsJnBcs/NEHjpUBRxZ1VfJR1Gtd3GU6pDWUToqX/o",
+	"mgaF8jJNs0KlQovEV5xNf/TKJSY0SbTzYfUc1XbBmjYu+JgXYqObqYkT/X6wZXkMl/7K2fThlENsVWzC",
+	"Pgm1ECG+doO1EEtkVUMlhK966FS5salj9ofW5Es2i4js/S/rO95GyIonkWNydBiZLfJJAsETdRUVRsI9",
+	"I9cbNAJwTTNiXYH8T1b8WVWmXFwwIplm5MMvnxrZsIOJHMpEtiXm163FmBu0iyKRb5/XQ4hfVl2OUCIS",
+	"vJRQInJHfKK3haC7xtiowxUDCuQmeG1XH5IA9dSx56EC4mhrlwxwLEJpv0ECaZGQMZ3k9gcWbE5HMmUR",
+	"YZ/7bIJZD6CS9jcA4AdrtnynCRNG+cblfEaJZFihYsUPl4JcMjaxf+YKaSuxmCUXUONMG8I+8/rI3i8A",
+	"MB7MlmC2bEvD4o5aV8/mo4KBEAyEYCAEA2FHBgLKmTXScwcjbvX+rLFYsQKRVilm4JoMpWDLENJAhPzd",
+	"PWHtCsLVFZg/0isXHb7MlLZq5uZCm36KepMqQj/43H3oFesJlX/mfSgpDHWBtxK3zPely8KDEk+8BImI",
+	"YFOmXe58FXki6JjpCQVyu/y/dwq+D3LinX/ULsVM/pAAdxzgjneeugqmdTCtQ4XA9aj7uZZxkPvrhsW+",
+	"EW4/qJ+gfoL6CeonRHZCZOcmcPYLdQcg+ysHejx3+UVpXl/y/17TQzO5lMjzNagxAaE1lyHf6RKtKxUJ",
+	"FqYwzCNFEFWq1t5B7Tc3yL065Zpd6/h9cK/10r/JLjXwwsOCJg6aOGjioImDI3gHHEGv4Uh+9w09wtUI",
+	"y7VjQyYTxaBYolxYQRWzF1R5yqnI1WHkKyykcOqw1RXbpigPCjIoyLtXQbEBAfn8uK9fgzoP6jw41sGx",
+	"3qJjXWM+rOdhe+JyffDFzCbs68EX/8vu858f3ZN2W2WBz7DbZlW97scEOyA4ykGzBs0aHOW7wFPuhPJO",
+	"3eMi8FvfcIBMjUwx6ytX/WQzYuMI4sVTB45IuwKGmxGbuSaEnTjLQY0GNXp/3Gm/KzbwqGuGBqc6qP7g",
+	"VAenerus8N7UWNOVlilzXPL64EvpXzfgScuU/YQP26kVUDwmKPXgGwcFGRRk8I3vgm8sU0acsrnFguKg",
+	"hYIWClooaKHgpgU37SbctLLWu95VGzOjeL+Z4eadJMY+EZwvWDTkuQGHkCbuj3n0l9BUS+JuioXAgo4L",
+	"XM5OUXT8Os0+EznAiG5KtSETmaYsAYzornDMPy1yQjRTV0whcc7b008fz16eX5y8evWRjChGmPH5jsvU",
+	"IG1Qz9Up239eMWXPPQaiHZMSOWofETusoeH9rVuYa0W0YZ/NwSSlvCyc9zp7AytyLnzjNjk63CsLX9f0",
+	"rY0CiVYvaN06tjaXPTezuZcwLLll9JmDD0qOmRmxTBO7bmQg1ZiaRvqlogX5gVAwvSte6PHSMOWLsCkV",
+	"U9GjtyJ8QrGPAiVTgF7YESWTKJ9tL89KP+6CmmnzbtXg0d3bZGH+0demaFoceYsoZiUpvv4LBLqmm1zZ",
+	"QNsUwgKBtulu0TaJkuqvtTaqDtS1FE4nJGEDLjhAtVZ5nJCtINPAOazYINMMC7qItVy8lw1+FvJwjCOS",
+	"iZRpTeI+1X2asB+tbomJoZdQVIbx+DQlcgCgsmPvIGqIFsjxmC/hd9rc6rnntkz+4ltHg32JnylQQt2G",
+	"eg3UUCFV+8ipoa7VZitQREU+sKeJNTtrOZ82Vx2r8j6tLaPvA53TTkRe/n0DtVOI090gtdMKsmb3FE9N",
+	"xEzBtg1MB7sQ3OuSIdUM3AVR0/bm95AimYGXIfgQodDmHhA3rWJKBAKnEoFTMG+CebMLzbs2mdPiyGBA",
+	"BAMiGBDBgLgpYqdNEni7JXnKRcqmRE9rKrlA9hTInkIkc7tkT7nAaCR8WpAxcsIEnfCWPyeNiRZIzpcT",
+	"lXE+dkbHaVybcXk/YeLkw9l/nb9/t/ctx9b+p3vaXmfvaavderpXOZI0SaB4gaYflJ2F4fYp1pDLjx2G",
+	"ZZvOnZtp/oat7ZbCfxpxXVk9tyT1pe/lhd30o9gVjCOXUeaaWLVkmFj2mf7n5O2b9T6Tn2DR+eAe3yH4",
+	"kdZue7jp7+Deuf47TFIKu7C+cvelwykS0oy4GLbICXaXICI+u2Jq5stoMCXkl127kkQjs/4ocp43F5PM",
+	"gGPOjYZ2GF1ULtIkYUnkT3pXfI85h94M/fkfIAiAGYnkuKjdyXtiYJ+4blaqGBkqmU1Y0iKxfcWLEdWj",
+	"GKUHdOC4SzuEkh4EO7wRoZkwXeEyrfYHKdIZgR3BEvsiKYPpu0dVMmJ2Dq5/KFYyTWVmYsIFwaCFHJC4",
+	"WKA4cveHhp6UCqgVooLQPgQjpOt2sjeJSKwNVSbOy47wIv9CVCBkFDkh2tAhw5ehU2onSicTJa9oGtmH",
+	"DZT8NxMRkYrgX8GUsu8rEjmFjiOKszFSdkhsL+JiGMPqxzg6RvIDA6rc+to6f2cmEqZYEkfFW0HHlOtk",
+	"Iv/IekwJZpj2KaSugLkmfDBgikgMGPmvW5tFsht2XcPt5j33n+ymyg2Clb1e+3bFqFt02WGZ15t3k7yz",
+	"2yAU+wQ/O/jZa5nAH0B6onYqqW8HHVio73munAfSSrgA0L9+S2E+9FdskF3FBX84bYgLC7hpO+IiL8OK",
+	"jv4iTnXoTwzRgl31J9bstpLYrBOUu+hY/HYSk9C5eG/TdQsff+0OxuY73K4vMK8ANn+h0Nl4mysdOh2D",
+	"uxc6He9Wp+Oi4XKt3dLg+j2kJshvN6Tuu3nkfw3NkHfJi962Rg7NkaE58pE3R26gALfULvntSmbVtsm1",
+	"pfl9aJu8EeG4uDtCP2WIK95gP+VG4un2OiyD4bwzw/kxtyLUEWav1dG45Aa76Lzc3XwfciQ2NFYEByYU",
+	"fNyDzszNjJLQq1nq1QyGUjCUbkJHr9272XyHYHoE0yOYHsH0uK2ezi2nKrfV7unaD644m/6IfRn8isWE",
+	"G+w+wLiJKbceVtvKQM74qX2nuwI6VaAFQxQNLr0ZmdKZtVWg2yKfkCbfI+dMlGdTo+ot3eO4IQmbMGEN",
+	"HvFDhNQwPkjdFTFOHXstpCAjOSVjO4HY3zZukfMMzT86ZATuhJLySdRut0uvBylaqQuJqiPy5Dl5y38q",
+	"srdSdcWTdhtGutYcP80RxSJgqljSsT+M6Qy7PgZsylR1HYWvIY4Iu2KCCPguwEWDZcPxYolwfYPugp7Y",
+	"tFF3TcvGPeZXzqarXH7OxWoG1i/C8DR0CodO4RCjv/lO4UVd1dgyvIHm0oaarLnX4sxokjBtDXVPz+WU",
+	"wljaCYAbItxMUFjm4j4vyQGB25diwNWYJaAuVhWc5zi9HcvNW0o7zr/l6o7I4shauYMfd2OhEwTJfRQk",
+	"uCUwFLXUznVH/xoBkWmKG6ZWPrz0ZxyElspKhXFU2UOfCWMNUzlk1tYsiQ6oywOx0SGaGWuVUi8yIk+H",
+	"CA2+LNUYwutTQ1M5XFV2/AIzf+CiA19yA8nhB9YKDvjoQW48KrnxG0Sqc6Vtz3K98UGNi2o7g+DbDBBv",
+	"VSwFz/AXuV4KphiZZHrEEhAQA7vUPvCv2JBro2aRcxCLmaM/6lqgxnTIcggH+BeZyJT3OdMd+4ZWRoFb",
+	"6blPW+TUurkeAQARA8Cld6AQ4MsLaZyoEglPqMF4/gyEoexppq4QNSGCKydU+Spk4kIIDcJtvgX0wZtE",
+	"+XtuINpKY2ul26WQU5HvqSDmHpWY+0fl4zeZSVHeKSAF8+EkjSJi5pq5xvKKESM3bs58LRV5edYiZ97b",
+	"s+KjVPaJGcgZ6VlpM4F+p858iM+/iJ8Z14Rd0TSzF5eSD0imjLlFiHHZC5+3210h2HRuMUry0hAp+i4G",
+	"9rxtJSwlYy4yJ9aI4sOR6YrYyuILd5c4Bz/J72MnJWQ2rPX6PmR6tNDgfuPCbefJNNBWef/+6hmnuXEr",
+	"JM4O77Norip6qzVRWAs5DXI69OCFxFZ9YutECJmJPiM0VwiNig2SUIYOIQEkWMUG1tux5Q9GMk308gY+",
+	"p7CsgjMjJrw2hWTXkPIa9LuPLGVUs5tWFu4x/8wYBPyvLy+xC7n61Q+jGOWhOgcuop3mCcrGUo5QnhFa",
+	"2x6cXnEil1AyYmmycsCnyeOx58seJpJSbTTJhOGpC5wofFLSIr9V2rkV6zN+xYrCSXf4yIkgtIdIYDm6",
+	"JCWKXTFlXNJeMSj6xEeaEesKrxzBujQjNnOdK3WOyd9lmty0rgmliSspAvc14Auti0xTN/YWyxGDTgs6",
+	"LZQcPlwNauVM4ZVFREtUPkLmHhB0ToLnsyXvS7GBYnrUDId93qcC0xgaiux1Y65kMTuSo6WA+oRUjO5T",
+	"IRzKisvCWAVPnrSJZn0pEt0irylPWQKXapLIrrC6PGEpnRFuMJqIQcoSnjNMsE9F5BMypTsek9j+KYaE",
+	"DId2Up2lpgUoLw7nTjN1BfWNznSwA7rCJYg40+T7+NfTj+dn799dnL88eRf/UGcGfMTFvGsJmBDlC1G+",
+	"EOV7XLrEiu1yjpuzxvyVPUoraRPFaNJct37YbkMKCJ46sCfG+mqppAlLyPdckLFMGOmrLOnkCTP0uagn",
+	"WMiJDVyCu0RQoK5Y8kPk3EAA2leyz7Tuih4bcgFKURs5QfUA/XOe+ICRASqU/oj1L4/B2aPJPnAcOLGP",
+	"ZZRSGC4yhgQLMsM0Hk4RvE6azBwjg91tDsbfF+IPpPoR6B1iJ6mAPQF6DPMXj5BhgMKqkB5NqegzRQRj",
+	"CSodIydEM5FwMXRcET3Wp5lmedbPvkpD3v8jfJ4FVVNXYozbtlL6biQmD+1LDqTyfY8dQDPLk5rwKrBo",
+	"kAsvCEJgtnvRHrcP+RdENCOgpdnr7A2kqjCGMJGNYafBmD+iOQqRaO/z/lDuz/OK3GTZt13I1XWZvZ4L",
+	"pmt1GNzMrq7Lq24Ia+KkxS6ICqXZ6gu/kwa30fHC2ZuriGkt5XQpHtLE44LUG2swuXyEATiFgpglLyUk",
+	"zjx8nWafyXs4XlJhAr9TIl0Z8cmEJeQjQ4P4nLkOYPtHw8ZWfjLdFc5MVu4yYvezRhYSvJXUdhYk9ldc",
+	"aGY0cvs4tHjqjj3O0t+7RX6lacbc8QUxViIQsWscdYWGnhlnuDNjuBiCLILKBCWvOCyEn/Y56yuGqxFD",
+	"a7G+GCg5tpNRjGQCTa4RU6xFTvKJOOqUXpYMGdQmacMmuit87RT7bJAzh3oinCiPtsHGhhtIwbDbCVAT",
+	"oU8Hrsqtev5v5n0OjxDz/dHhYYMFDlvi7nOl4ETXJ0uZH3eL4SicCgrn9aa/hCjKf2FXSVc+ZXh2RtYJ",
+	"BKkSAANDBCp4Det2Dtnz18BLVVGGjfQruboChfZAmFe8mPkE77Su+ng4BCrlddiUO6V8j9W7HstWUmBM",
+	"CdW8O2JMqW60kpCbE2vfxJNCXuWI43m43N7WWdNWAse5HNUHX+zfvsZN9CqV8xSYVR5N5rr83ddOXdcO",
+	"vlVnoawUNnqNwKJy8+sbuFOCJxcyOneLO6ViwiyzYBa9tRXIUsBOAUcsN1Dq2FGaiFDwxroI43m4Z/hh",
+	"oOQYAn15zR7WAHRFmR+FfIDUB5QUgMl01D7CoVD9LUUHQ7SXjE00mRZJjGZmlW+yoe65ZVR+98Crckec",
+	"6y3q6MCmEkrOHzmbysoqcUscKt+kTlalT9lEbt8HBpUdisHKPgiUKSGweIOUKWvIoNsjSgl28I7s4Mfc",
+	"YlNe2HUZR+rH7oIcZduzfHjB1IBGHnyPUJhxD4hQ1jE1Av1Jif4kmD/B/NmpNl6b96R2cDAtgmkRTItg",
+	"Wtws0cm35hW3xWzS1N1USJhNKTLWV4GBpCKQVISo6HZJKipyppGfYqnU8TWTD6z6XH+TRPtAzUq2+sOr",
+	"Vv/WSvV1q9Sd9/pNSaZQqh5k52ql6qXdViMfr8NQq8ZHxhBBQrAUewY8bgtsZbJCafs1Neo3IsBCTfu9",
+	"j5VsXM9+l2rZN5h+qGG/uXUNteshIhVq1+9m7XqDIVPn461Qs57k7XbO1/TV5Vg1lWlWV8Keo1+AK5hT",
+	"xNbXtRt6yaC0Vg4GDqoC0lljn0UrF7BfW4Z+I2bSA8lXhZL1O+Bhb0klh1L1UKoeStWXacDVC9SrtRTe",
+	"iQdEKT1h/Xhp4fqNKKB1C90fYpH7FgWn3yahrj1EIW+hrr059njr1ezBnL5FczqUfvU3rie/mYr3b53d",
+	"wwm1hjK04LKEMrR7VOHebHSEuvaauvZgCAVD6FYNoY3r3+9S7XswNoKxEYyNR1Xzvm4+8mZq3bdR576q",
+	"Vl9PLYa6+FAXH6Kqu6mLv7YkvpBMfoc3SiFf+A7mR4zsG4KwKyuNtFGMjjuuoB2emN8Rn90icR/ObVwm",
+	"RxoxxRwFE7viMtNQCU+YSFhy3BW11fN9qoCCCoojuuIvf/kNAvt/+YtjT8L5RXBbx+1XcMX4OXkbClhP",
+	"WERkmuTLVPD++SJ/eNecC7DdImdQ4aFYV1DFiEAZXFD/IZdgNiFGktj+IwbxDZe5ShHhqaowAxf//kfc",
+	"qu8W8JP3C+9AoOHPwpnjsBL4+id960x2gDLlAL7OPn6duLwi3Lqf+DuwrcC898GNhTG6Q2L4j06+aHFE",
+	"4oQa2okra0mo7gpPv8i142WJebJwnUggtYiFLYQnkXNnyzsqfkO12T+FaZ+9igmFtym1XZS/Ls4/p+3K",
+	"U5nQUuGf28q/ol1IIQkbDFjffnZggDy9YmpGnjzzBI/lz6iZ/YHCjCFZalWwsO8W57xe/gi0yJkhLL+B",
+	"mxlusyfPyJiLzDANW0uPMpPIqcCVmtq9AMa8Yol142lqv46QJJViyMCR58kxUXZ+ws4cN0x1oWBL5l/U",
+	"zqMrwGIQ0m5Ux5JkN7wgho+ZfZViHjl1Jp5mrknMRBK77DAlEyV7KRsTqnELxLDf4ksOF8F6wMejfWMP",
+	"OE21JAOeAg8SmcLxJEdP2iS21kpst5RxAQtM5SS1p9N9a1dLnvArSOjEHUT5zLcRpKndFuIYDnHb0VO/",
+	"uRMDMRt7t6NOdWeWbpBHVCBKQmbMtMjR4YuOtbDImIpZV8D7MH3sdvyYu3zT3wqCotKnhHX57eTTy79f",
+	"nH/6eHry9jyG6UlD0+YeHi+M17XW/sFF8k9gTFslHvFq5UtP7Idd5cJzLlYLnfwiDE93ah6u8Fb2m69y",
+	"4W90tUfbMwlH0lq+D8Y8jfYWdElppnudPZ50yNFh59ngSf+Q9l7sPx+02f6R/Z8X9Ojp/hFt95/T3pN+",
+	"O2FdMadVugJ0CvnS3ct/2uscHUZdb+d09zrdvQy8rMSXYx4kbCz33T/220+6e1+tRKpQA86T/gUr+84F",
+	"T9aOgazw7j9Lwe5df5ZUqCaL/Viy1X18YM5SP/ji/7O5dxWtm6JIJvcRopwX0Jq2Vg62iOc4pNhk6sub",
+	"y0ZwLKGPM+6QJ1G73S6sIH8V2jQDNmWqKwrz3s8Ab55SNWTHaO3OdcMqVp+b+Ll0DtYPYeDAnTW13ryk",
+	"f8UMtepzjeDy3MCl0jB0ooZoxfYl3XtRsrlzYGTPCLeOvLOPs8Z8M1/rW+ixoESw6dwzq+IIXAMOzKHH",
+	"CP+f8KTkAICnzrXjIkgc4xJIqizFdtpXp29OP522vD/k3d94Lnds7ZA+iGAjoUDRT6JFPqRUQP06eFuC",
+	"5KIPCF3ti4LXHx9MUirieq5SuOzGRGRom73P6VXcKuvTxc4N/Hpz6dSfXImmvXb1GVdH1dBpYxVHQaSc",
+	"qNmFyjzZvR0X+klCvjTkS7eZL/2QmYr6w6hqmkakR/uXVjmO5NSewBmZMsWWcMfW2gVXTJk1zQLIAuBI",
+	"XSqrqBgHoNWRJCilhil/TSdnly47WRBdNyPF2P6UzroCqnAjV63em+F/RK6mqzdz/yEHrla9N3M1XDzR",
+	"6FBNMOZo/39k/2z/v0VOKnPJw5x0zLD6CwCEKPEoHBEGUvFNL3JsDnyCkP42XJMxTVjRvTpRbMBUDEml",
+	"9AozL2Tes0T0I6pY0hW5nXXFVLHClZDrVEnDCh90hk21KI9b5FVuny2OdPAF4EhWrDIsnZszy47dEvkF",
+	"RFpiv6HnkBH87Sjy5bsFcuvKVd4L7FIcMlM67grcFbBv/H1bBDY/ervCrrfbX/blPkn3D6Lt/9G0HPi2",
+	"Z6PPIkg9FHag9l8tJkZ2RXzQs6/jsiDlDN+cLQnM/aW7ULPciLSPCDZksCFXCEPATlnfhKyOu/8WJB7q",
+	"YEEGCzJYkDdlQeKpgyqXXFU12IgyZT0uEi6G+qHgO8qU/eRfaV0V/YDgGotl2BixsbjFyjV5MmXEb6gQ",
+	"JA9B8l3BNZb3WblqryzPmrEavwF7sXQm1hUuwZ6/v/Z88dnXR1OsGXubjTdlqb7JSwRYxZte3QCuGByx",
+	"AK54x8AVSxZIswEy72M9KHzFbzCF7ntbc/HqATHxbji529O2ATcx4CY+dtzElZTbtvj9v0GPrIx6uL7A",
+	"vhfAh7uSf+UNECAQQ2TvJiEQV5Q9t4iEGAzfXRi+jxrSp1jXtQEE64buBOFwq3N8aBHQAEAUHI1QDnEf",
+	"0A5XtS8C6GEZ9DDYPMHm2ZkaXh/JsGZssCiCRREsimBR3Cik4eZZwB2jGhayZWNgw3X1XsApDAgqIfS5",
+	"ZZzCkoBpxiqsFTepzMwDKurG13nUBd12Cb6hmNsOX6OQGxY81HAHcbe7Gm5/pkuCDH9qLt3+mAkUH6Wu",
+	"TQ+yhBVLhothyVPCXlSIzEAtB4RY3IPyeidjzbl4ouREakBQFNIDgbqGma7IhOEpQEjSIQxRRmMkpTSV",
+	"MZ35NuFJSs1AqnHR9aojyDjqCe0zHVWL2KMckhbDQimd+UbarhCMA0glltASIZVrxS2AWo4J4FhOuWbk",
+	"6PCQxEKaC5iqXf8YH1zFdmkRwBjEVjy/IIW8T4hUXUF7Ehv4uNE+AtWnQkiTt0OLHERzSmcd7KHm4sLd",
+	"Mm6ReJJScTGiegQAlAgqOyDxh/fnnwi224Kd60vPuqJY0Q5gckkx4GrsMWrH8oqmGAhLU/weuk5z5CX7",
+	"IPlCuf5jCi3ZT75JqX5l3O2GlFBfrzv5JeX5iCSRn3WHQsA14QnIHHegIRSsCU0Vo8nMykIzsjLVScIH",
+	"X8C/vXUPhfshwBcCfPe8zN8ZDzU2atnRvrayH4srHVp6bmARZ1/5B7XIe8HKQQA7IIZ7cikuJjLl/Vls",
+	"LbAyHkuBn+4SBdZYYyKJiOaiz4oeAmueWkk5Q04BuFsB3wII5xOZpiTzhqFokXfzpjAavR47vEB38a/Q",
+	"3C+wkR3mxj2q3Nv9MzEgW+W2Y2kjhJL5oJaCWtpFgX6zWoqa+WnyaEemc1w28J8jxHYthwKQo2UgVU7J",
+	"UsJRqyC6NZX1717cPxTJWS8x72ypfQiZ3l5x/Brm6MEX2jce/r4+nBpDHDPuIKNPGd3RZ3Jy27FEq4Qy",
+	"o0ViOpkoecXiDqFW3+i5Kxw+Pl5F0xgCEL75ggsSw1VxZJ8FEyn1C/UzpZgo9b9aIYTURMeedqcUWHR0",
+	"Vu5J5RZZRPfQrCsSPhgwRQZKjtH+TalokXhCM80w5ouzttY1TMfZwbFiOhuzuEVifckncYekjF4x3RVW",
+	"TlZf+Rgnnxvc8opVcmL4BDDwNUuhA8GM2LhF4h7tXyJ3z/yadwVY5jAllrhbpFKzhTD3XCgX3iyx38l6",
+	"GfiVipvP3aFFYu+ZxB0XS9dYeVjFzyzFnIv4K1YRjugV8/OMiJaLcfQWOREEt2WBXYnxd1+32BWwmewL",
+	"VIFaHHgjzW+A26sURq6NAqP1fhPq6ASmtSq+47lduNXJiHbh2YTI9WMyL0pVhHiAQhVh8OaCN3db3tw5",
+	"WjzOhopQW0MeOBuziFhTA5LEKQB/RxgqtBaUV9PNZqBmVGF3ZK0r+JqLREeYuZ2RPtWsU5gFUBIUkVfv",
+	"ziFpnNsVhn32fCCMKzKgPM0U08ckpT2W6uMSaYi7hUGM594MbhSVEuHAgNgVvZlHwD72/6HnUE+KXDjR",
+	"zESuHtLOxRuBCR9yc1xGen7Wbpcgo3sz4tY8ciyPEcHj7mbYFfYhLisJE0fq1lmBqW1fAcqVMPbZQ/5W",
+	"naWugRQqsjqE/SuztqddW+RFSdzrAAFnQa9ipz9/idUjlAuor7J/6bqcOix7i5z0+0zrYo0jMmW9kZSX",
+	"uESmgNMeWBGTU6XQZAxsipdMECnSWZ2FdI67ZcE0WlQkdjJWaRTUdhOZcDGQe9Eetxf9C8yZaM9+cPvP",
+	"vfkMalmjjennN0wMzWiv87TdjvbGXPh/P4kW6Omi+QmBCNLGF5LJQf5JfIDikoukMt0n7fp5QtlbhRwv",
+	"19V2yJh+5uNsbP+B03T/yifJhWFDpnCWd9OowI+MUM16DdNiflxDjSv8eeP4RbAN7mNMwqqREuZ/gVyF",
+	"MqkiglFmlzQWRiG9vnJc26tUq0Z4tvNAAd6oqXL03N358RaO4gpsWjeaO2MrlY267xiqRoO42Yk5DdZM",
+	"gzkNRaU6P+65nMlp/JtKSj85QnPet8YTxjGpIO9fnhGqDB/QvoEqRIUF7hV6PDDYNBnwlDnWkzGA60kx",
+	"FzUbR4X5p/hw5KlbKNh1XVHccsiLkKHOAKWExPgWHQJM5r5aH9hLIBpWsQ0LFlPta7da5CQP67oOIh8e",
+	"lYoIxhL7yl1Rjp+OgIIH6sIwFuhv1iGaMYjdmkzHLXLiiP8P244T0L4WkKi3yLkvaS3xvPgu6YLz5Riw",
+	"6uF3Z3x3haOAgW7n3A6Hf+FaRERnesKAM7+5+NOJr93Vfj684klcsrVrJ+eG3WLppFdZa079Wlxj3HeP",
+	"EdV4iysaSiJDtDJgGd8JgykvctReSS7aTCXn7NoKx08VywjtDEPGVEB+UBs6c+YEFi/6JsfeDFtXNNYb",
+	"NuINb6jKcVioHrzDOqFcO4ibLZQOhmRTEPbbFPZ56eASYb+scHB5pO1nZm5APD8MSVcr4UKpX4hzrXiS",
+	"sRJw6TFuwMY9If91/v4dot0i4S/53uPl/oCdJ3JAYkOHcURiZc2QGJl8Ez5k2sQep851YIPV1giTG+y1",
+	"uxXRWRe0dX7ULjBltzGzhxFpKjRDwHoLhnMwnO9OlATTJmtFSQ5cTVdz3b097ljMXmrDn8PJGNOEObZ7",
+	"Wioz749Y/7JDaCLhZlZlz0VdIAsT5UAZ2PYv8mSWi2BTDa2gnCUOg6lFjp4cQl4nZTHhyAkFaaBi6MiO",
+	"cpVJdqItssil6fEC8hySVPhzUZ5vF9xowk2HcHFFU56UK5vGXGt7A8yTRWQAJcS6K+RgidFxgmsezI67",
+	"ZXacuG++tpYsDXxoKj5o9KDRg0a/LY3uFAVZ1G6l8oLV9LxifSn6PF2i6f1CYNuFfxIUOYD2RVAy4xV9",
+	"qiUUj/gyDa+iczSeOV3vUifQeOUzKkOG5oITh75vC4pUCB1SLrCMGTuzusIqdZNXcfrGPCjuqNGzH/07",
+	"h4jfTQn9IMKDCA8ivCrCHYZNnewmQk6b5TfWHTdVGv9dTskYumLyDhQFvcoeK8Ew17lRbtSNiK5UKEvl",
+	"elPtzz/CqNj+LVNDJvqzDnTPQIssT5kwUVf02IiLJCKZuBRyKiKslovIRMmhYuAPRSRhKb9iyg50kIjQ",
+	"3evuj03JpebhzLjyvQxbbtIcYbFFTrrCXZirGpwLDMHpeWxeDnWOPWncArhKR8CKzIR9bfdnLE3EPmL4",
+	"2DGiN1657H7+TKe8QGu57hc3wvcxOyBK+A0aV45Lt71wzUIuOi37/MLQYew6qqst1NORhN5vpq374NuM",
+	"EIeSQ6Fmqyu6Aic+VDKb/NiHhnA7dSSEi+EHHdvXRJ4WOSh9+hy6ElFEce3inHvZfR0ODUxz/d1I7mJH",
+	"eBcfqJf9JJ3iht+4mGSmApOZdzNB9WV+T+hFQgU/4Kn9wLF7IXyb8gTQpRaMwBVNmT08Mevq+VNxxZUU",
+	"1lZZqRsavt1qvuxL/+tKfcuZsK7Qr7ima4xA5VsXufGHEj8QFNOiru3AVp3bfPjpdFGWm1gJomQ2HEGX",
+	"WUGWWjQ2FPtJOvgCfxdo4iKxziZMaSvW4w5JqYHKWt9vkeOHA7c3lB97u+9l5QBOmSqVXgBWmBV3KRsY",
+	"Kz6wLnfsK4LjXP7EBJratPEIYzlGpEdq5aZFjtpHZOpFpccLE5KkUgwxfuTMTpx3pVPr6LC+U8u92gUX",
+	"lXatgVRjarAT6/nR3vVNWtWP+r7y1biAM5GvvBd6mtlN4sR8X47HVB9XvoRdJHtC42KWcbVdzsl9FLUN",
+	"TXPwuL2GRrnDdru2Ne7aOBQfGDAB5l/dqIzVb9vXafYZ4OA8zzx1fYReYQhpXDOonGJ3I3SUkpHM1DEZ",
+	"0FT7O7uoHXnDL5mXiBEI2BqdhXXxiuXapaK5ysuJDYW1aziiiiUXMN/KUrql60mZMirq9gKIwg7C34Os",
+	"BOFvd4Nvea3VAy0Pnh+RWEJPkNNOVfh7tB3gzdydS2fSbjwIrbrgHIJ9GFc/b/ckKCjYY4U9Ut1hcNOG",
+	"nQWjK8vBhD0jv7tRf6zQdVk9KvCtQH+hZrJqG9uYy7LMXZMphvov5kmMBhtcDFnniuotZKDVc6jGHO6g",
+	"pyVg44mZubiyt2TsQ/AEWp9azMgYwtoLu87dsKA5AJI26b1may5VF/XZ4En/kPZePB+0m9bWr3uxthNq",
+	"rD2819n7f76Hz/rn7+39F3R/8MeXJ4dff/iPvc1WGxYZWqLJmJr+iM3NdSjTpGGOMKpJsjx/usJ8nGVS",
+	"LzCsFMibUDQzRaogN2gUMXToPn1u3pkRFTkEJcKe2w2eengaamgqhy0sWWB64eF2s7i/Ff3pcioWzdFO",
+	"rrHz36qL5ybasH7SIZTo2jNUjHWTWek84RRBucfzb1Y2ksEIn2RlAxlNQjskIlRXzO5EAtSO291ge3Dt",
+	"hPkxbPXp3NJES7RWgVrftLG4No0a69nTtVu7cVHsXeMO4Yk3hOGFq1MzjI73FWva8TBimzNDdQlhOhTi",
+	"XoawpAKhwArrN0KEhAg3d1T2deJ8R8X4Xee/CikgElbUfAPaZ0bX97KDSo5W0IE/5W5sb4ZKBgU3eBrg",
+	"xDoWmurH8JZLrUaWqqHDfo/br+dPEfwDb/THJpYOeit3v30Xlf+1oUgI5b3EayG4uFoEE4Y5x231MGZ1",
+	"VH0sE2tAQ4NvKHzcOp7AeQ5MCukK+zkbAQPgH6UHNGPdeFu5sDcASdD+BGy4YH32Zkh6NRcmQiCD0UJM",
+	"ENMtPgTnEPzs8YA7orkO8a6SGkDAnYmSY4l1Gyphinwfn7779ezj+3dvT999Oo9/cBCJEq1iiqoD0W2O",
+	"2v72uXlcjfyA6w6qqEVelrB2FKuEJ49zmi8gl8m9lQkiE2JgAl/pJDetXRBRWme/Eg3NG32sOw8TU2xI",
+	"VYItzBVLqz68lM/0LTWKf74OhiYuLWkBKHnJZqX1apETIF/uYGxLptlYIHJQCf+wqrpKd21QYL1Zkx3x",
+	"9MlfV7Ajbi9c9nCwLOb3yuqqbXFkrXobw1+DegvqbZfqzYqhWnqwquNghRvIs2u04HVMsu+Fi2oUgaMB",
+	"v2KeMwKhc2Wa5NySLQKvDSxbXDh+eSERJFgVcTnFfK1ei3xCBDLQAKBe7AUO3GJMZ4Cege6t5/+ipJKB",
+	"MiM2I/7KUk6m7KIWQ6w3W6TG7Eq5nNVSFRSRGEOvsY9fKta3itghXcTGHpOcpQzSI7ktAtC13C1MsS5j",
+	"CcqeCvKsXYa4G9EEETqKuLLOSxt9HscHRt2r4pXWF8eJAFnmEze30vsuTL9F3lvN/KQdtdvtUi4I10Qq",
+	"jPS7DJ+P1JKEzqL8jXT5e8IEm2st86xQI7lwdQeeJfjBFzf9Omhy+aBtOvR+am7N6oMj1VkmbCz33fX7",
+	"7SdNs8ULvm2ud7Q+pvLt1yiTmRtXq4KL+GuAkns0uvEdYDjqckIlDz1FRF65hhjAQU/orFkhKmrYkC+B",
+	"knsDSXA58LjloHs8fCrpy8ksz1nOMAuFiCXVEo9WPdhc8fhHjDeHizDbGHHOjV8Zcy5f9GC2B9G0I7Ji",
+	"XT7Za9AVL3bHQB4jcTVVmWatJuQyfwwCdtn6smd99LL5gbfZcpILwLWnfz2GmbvwUaKYbXddA5JZKB4P",
+	"SGZ3i65VF0qziRkhV+TX4pmdfubaQB+q9w4uGZu48hJwFHx9LjLQN+GWbarI/cCAXXbHNUEFv8xdFxDM",
+	"Qs9PEPI7IT9dLuQbQMzK4JQllkFrirXqw9s3JLXfScFWltwPR142yMk7i4P2FCVW86aCBh/DXam6FAxI",
+	"jyBceDbYt195Hz5zay+EcW6PQPU62THJzA4MwV8mCQ2G4N0MFeG32UCy5QMfTqioLJgDDFmwfoP1e2es",
+	"X5Q2K4U4kAtwRS4tJGXxBaVcEc36ihldsMz4YlFTar7yDJTH3pKOSPyGi8sOUSz9sbsn2GfT3YOW9EQ7",
+	"MpuuAPiyCR2yJrIurCG6C7lTmMk7OmYrX+ya+O6wFQ/T3DQri9tyxZQs7sCQjg12/O2wgBkvR7yEdD8s",
+	"5wBzRPW+LR0FYeSq/Lh2olKP5FRgN32nqA0Ej0BDSOH87yf7h8+eu0b9E8+9OrDeA+uKeCLTNC6RiUGb",
+	"NRPJRHKBlSkcMCdQnlzwBPuIp1JdakI1dM8TWuXJBaQomD5UMqZagmDuCuySReAHNOg4Qj+6eOUxiV+d",
+	"vjn9dEoOfN0NxMX/z1gm7EepJiMqYjs7vZRm65Prsw6Z6rWE8dpp6uqoW3Q8fhFc64wlTi2s/AJnlVHL",
+	"c9V5ZKU2V41BPMC4cUf1YWevz3ax3i6HfVwSeK4yJQaxFYfsdnAUQ3b7jvB0eTSTBaum8PquTWqfVcg/",
+	"ezNskJgoCRSiBQ6lgD8CgBAiTOZNA5r1pUisZWMtmQU+UYfoUkb7ygEI6uEkr+TlhgYEjArp8Z3YJuta",
+	"JUt9QbcDplSHvPjjiAw+ZoGNIm2ZwG5IUr8rgnHAt4VmbX3/1Q1IzPuQmt6+rLr3GWmUuCEdff9JvlY1",
+	"+A6UBMCcpXQjc+EtwaYrhLha5INiV1xmXhppCEQhyqG8Yiqlk9gBOkZEy65wYSkOPbCO6nUsr1gCm7BI",
+	"KoJZ6fIHcVvHiKPqfXk0K1NGLxEtk80IE4m3T2vtSFiCYEfeofAWfpJ1hXM+6hbDWziHbUdbcuF8PHcC",
+	"qzGXyEMHg2sGPD0kwcBYyMEHSzvk4G9NKfOr3KontHR+m1S0R4RsSsUDYtQc1jdAbHiQR0Z+lkSxlFHt",
+	"gJZ6GU8N4aa2aPXXHIHyhuRkDqq9sogsRtRXH8Hrf6cL0MP1t0H1k1a+4K91i11uJmfqiveZ+3xT1htJ",
+	"eblqKUWBeGudN4eVPVvCmvyGa/Obf8bjbRh3S7BpZYIbvmptgv+ooTohuHW3U50wLY68lzv5T8srFJx4",
+	"IhoS8lQQdsXKqE5VHgBUGA4jGsAHEXKQoiNllUoe7rc25stUZskp3JELoo3K+iZTLAHW6K4oMLn5UFD7",
+	"FytGzw0VCVUJ8YKsReAWGtinKBdESA9bWGGqRMjtotysvlPev7H1WoXsivi305/+/v79Py7+cfo/1mVU",
+	"cuy8VzsrLoa5m0qB2UDxK5a08snBr+jkKqaNVAiOpOwvAJt4YhBT8fkRsmjahaLE8DFrLn7wAiiUP6wt",
+	"89cugJgfd4s+Yq531p38tYUPTho8xh79rS5q6NAPjnaoYbhbNQzTXFnW2D5lp+vaSoZX3sECY0iCMWTd",
+	"LcSodOUKT125Qq3/hR2lm6pvNy6UH9xpHVDuzXdbK5QghMBokO7blO55a/5S6d5Q9PBbU8QMAPUBVNXH",
+	"6375+MYD30KOsqE04kYk+kMRjvVC8c5WPYSY1t0sVbjm5AMj1uLZP4HYEhkzNWRI4UW+//j6Jfnr0xfP",
+	"f2iR3MSzB4kLYNbICwgQC9YzUuZRL9/+MmKCxDrTEyaAmrHH+nLMNNIS1gmOD/bxwRi8czGiD7hW68q7",
+	"Ylh5PrDT9mGn/eftz+2hRK9KeiTABgTLPFjmdyfuAmdwBf1ch3vzkQHLLdYLDjhLE12Q804U00yYFjkb",
+	"kDhTnjQDjXSqST55MNUBIgAhcjDpIoBW/pJNauubEe0gKOM7p4zXRsuZHxdUXlB5QeUFlbc7lZcj5ayX",
+	"ariWRes3AGDAIvVqazrXZCgFi4iRcnlIqpEuaZsazR/ulSvEXmZKW71zc1EsP0W9ScGXH3zuPvmKhV8+",
+	"QHAvKr9CqOuONvbhFnLgK8iXXoiaiAg2zVn0VhU8yprZs+bmnY9MG6qMdgS1LiRWGB15vVcMv8V5BVYJ",
+	"pZInOiJaEsX6zI7H1hw+FEheJ315MXTajOhVfYsNTPRGrHJ81MlgRUStkF69cxmEYPUGqzdYvTeomqzA",
+	"xIJg5Jhd1/69rof0TPQVw9rdeMiEUwxxi7yWihwekZHMlMY6ZCxL5hqKcj0na0+aUV7u29jAGWI+j0Rd",
+	"FCT2gk1JsaGCGglqJKiRW1MjIITzNo+ioWIjleK6I5siKohF5Zo0sJdjrr/DkSX6ZshCSmCDpK8FgpzC",
+	"QguJxwes3HN5fObct3M+2MIh94ZrS/N8XEPbZg0AY+BsfvR1QVuSI4ahQVpvmJ67AnDm7E45IGY2YSRG",
+	"1n47OC4h26VaeqgRXx1UxG+sVFHMZEpoF1vRWWpa5MyQRDIUNxj2qUZjmpt8PzH9GAoSPzG9gVRxoxri",
+	"tXbpfemny3A6LPk8jjUncoIgCfZcsOdKQvgcUJOIlYEoHZeI3JGkY74Uq2Ik04QpfyQdsLlyaE+kz5Th",
+	"AytT2NypjaC+m32ecDVDw81oMmFqzDWG06FZmesc/cKbboAi6owLggk4LjCSMJYJw3Qc9v1c0ZQnpK9Y",
+	"woThND0mR+0nOdqVArecTEczX3piJTmMqRPav43kyfhsbXl9SyL4DF7ZQCZsItP02gEfZJoWg1aHNyqG",
+	"1ErsPk3TBZEcrMAHbwXaPVfIn+jLnmI0aRBIfg95CYF7ph6CZf45i7cFcYFHM1PpXmfvAM6du9cCj1tO",
+	"sgC5LghVOoji7zTyMLwHMSAVYBtr8v1HpmWm+uycmTMxycwHJa94YkUUmJinn3Edz3HSP9i9L+iY7XX2",
+	"Bmn2Gcy2mnPimBb8GoCd2iFUW1MZIqwRkVdMKW5FnJWXEwRxaJH3Ip1ZEWilH+mrLCk90d+26anU0FQO",
+	"7UOLT1xhkcjx+nAm1qVe9rxJSs1AqvFFcbuaR7+jY6YntG+N5QEX3JTyp/6xig2YsqYdIOksf6rw96t7",
+	"mCPhAaoN0uMi4WL4LQ+z9/G3qXtcpo0ck0sODsiAcLtFdMe6FiAyQT1hArb08tc80u24C7vBmr5leSnl",
+	"gMxkBoAWMBB25ooPqbv/+YgqlhDNjIHVA18pTYsFLGBFAK4xZX0j1fLnpXRWvzE/pFToiPRwf8PeBO9K",
+	"Rx6gQzuf7Iopc90BwKENa4YuGjzCvUkHT3lEQBGzxH0/eOCA8jRT160j3rNuZ+BUcK1UWdJoZIm0uw/+",
+	"49oNiNReNe/ExwwQ2xH/xOQQn0C4peW4JGjGmTYl33X5MweKsX83LqPiwxFmmCaKiz6f0BTstwmUKJQl",
+	"2vKn0H6f6dr9hzkjao1J2vfJLMWGXBs1y8sUcmiYgV2i6XUfqnm74+OKxFleJxQVfJ+wI3BZ4DwAeCnR",
+	"M23Y+Jon51Z2zXICVhzcUHMxTIsPFpEJk5OUofDnE5ZyYc9Ej2meYOjBTGWuQ6UY8GHm8idLZ+Pg6Rbn",
+	"kpe2dJzAQoNHRwB+A8fRWtC4FO6gLX+Ur6er30bTkRXRcMIJ0AoMeHrNvuzR/mU2qRMiSvbsFMfMKN7X",
+	"LlzM9RzhM3LFwAr4yHKdLYJBIKsA97kobyFnmFgD4/M+U0qigYu4LPCfIXYQUDhuwRhHfIOwAwO1waY7",
+	"CNjoHtr+udMrDlyv4ciGgPN9EBBfv/7fAAAA//8=",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -1668,6 +1668,108 @@ type ClientInterface interface {
 	// Corresponds with GET /search (the `Search` operationId).
 	Search(ctx context.Context, params *SearchParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListSources List sources
+	//
+	// Sorted by id, each with its status.
+	//
+	// Corresponds with GET /sources (the `ListSources` operationId).
+	ListSources(ctx context.Context, params *ListSourcesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateSourceWithBody Create a source
+	//
+	// The service follows an OCI artifact: it reads the documents in its files, and makes one change of them, with the rights that access
+	// documents give to the subject `source: ID`. Without such an access document it changes nothing. A change that is refused or needs an
+	// approval is held, and commits nothing: see `status`. At most 20 exist at a time. Sources are never restored or reverted; a restore, and a
+	// revert of a revision of a source, suspend it.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /sources (the `CreateSource` operationId).
+	CreateSourceWithBody(ctx context.Context, params *CreateSourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateSource Create a source
+	//
+	// The service follows an OCI artifact: it reads the documents in its files, and makes one change of them, with the rights that access
+	// documents give to the subject `source: ID`. Without such an access document it changes nothing. A change that is refused or needs an
+	// approval is held, and commits nothing: see `status`. At most 20 exist at a time. Sources are never restored or reverted; a restore, and a
+	// revert of a revision of a source, suspend it.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /sources (the `CreateSource` operationId).
+	CreateSource(ctx context.Context, params *CreateSourceParams, body CreateSourceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteSource Delete a source
+	//
+	// The documents that it manages stay, and can be changed by others then.
+	//
+	// Corresponds with DELETE /sources/{id} (the `DeleteSource` operationId).
+	DeleteSource(ctx context.Context, id SourceID, params *DeleteSourceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetSource Get a source
+	//
+	// With its status.
+	//
+	// Corresponds with GET /sources/{id} (the `GetSource` operationId).
+	GetSource(ctx context.Context, id SourceID, params *GetSourceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchSourceWithBody Change a source
+	//
+	// A JSON merge patch (RFC 7396). One of `tag`, `range` and `digest` replaces the others.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /sources/{id} (the `PatchSource` operationId).
+	PatchSourceWithBody(ctx context.Context, id SourceID, params *PatchSourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchSource Change a source
+	//
+	// A JSON merge patch (RFC 7396). One of `tag`, `range` and `digest` replaces the others.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /sources/{id} (the `PatchSource` operationId).
+	PatchSource(ctx context.Context, id SourceID, params *PatchSourceParams, body PatchSourceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PatchSourceWithApplicationMergePatchPlusJSONBody Change a source
+	//
+	// A JSON merge patch (RFC 7396). One of `tag`, `range` and `digest` replaces the others.
+	//
+	// Takes a body of the `application/merge-patch+json` content type.
+	//
+	// Corresponds with PATCH /sources/{id} (the `PatchSource` operationId).
+	PatchSourceWithApplicationMergePatchPlusJSONBody(ctx context.Context, id SourceID, params *PatchSourceParams, body PatchSourceApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ApproveSourceWithBody Approve the held artifact of a source
+	//
+	// The effect with this `plan_hash` is made once, at the next check: adoption of documents that exist, removals, or an artifact that was applied before. 412 `stale` if
+	// the held artifact has another hash. 409 `conflict` if nothing is held, or if no approval admits it: invalid documents, missing rights, freezes
+	// of others.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /sources/{id}/approve (the `ApproveSource` operationId).
+	ApproveSourceWithBody(ctx context.Context, id SourceID, params *ApproveSourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ApproveSource Approve the held artifact of a source
+	//
+	// The effect with this `plan_hash` is made once, at the next check: adoption of documents that exist, removals, or an artifact that was applied before. 412 `stale` if
+	// the held artifact has another hash. 409 `conflict` if nothing is held, or if no approval admits it: invalid documents, missing rights, freezes
+	// of others.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /sources/{id}/approve (the `ApproveSource` operationId).
+	ApproveSource(ctx context.Context, id SourceID, params *ApproveSourceParams, body ApproveSourceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReconcileSource Apply the artifact of a source now
+	//
+	// Requests the artifact and applies it at once, also one that is applied already: documents that others have changed get the content of the files again. The answer
+	// has the result in `status`.
+	//
+	// Corresponds with POST /sources/{id}/reconcile (the `ReconcileSource` operationId).
+	ReconcileSource(ctx context.Context, id SourceID, params *ReconcileSourceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetStatus Status of the fleet
 	//
 	// How many clusters are in each state, then the clusters, sorted by id, or with `sort=state` by urgency: failed, silent,
@@ -5250,6 +5352,218 @@ func (c *Client) Search(ctx context.Context, params *SearchParams, reqEditors ..
 	return c.Client.Do(req)
 }
 
+// ListSources List sources
+//
+// Sorted by id, each with its status.
+//
+// Corresponds with GET /sources (the `ListSources` operationId).
+func (c *Client) ListSources(ctx context.Context, params *ListSourcesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListSourcesRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateSourceWithBody Create a source
+//
+// The service follows an OCI artifact: it reads the documents in its files, and makes one change of them, with the rights that access
+// documents give to the subject `source: ID`. Without such an access document it changes nothing. A change that is refused or needs an
+// approval is held, and commits nothing: see `status`. At most 20 exist at a time. Sources are never restored or reverted; a restore, and a
+// revert of a revision of a source, suspend it.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /sources (the `CreateSource` operationId).
+func (c *Client) CreateSourceWithBody(ctx context.Context, params *CreateSourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSourceRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateSource Create a source
+//
+// The service follows an OCI artifact: it reads the documents in its files, and makes one change of them, with the rights that access
+// documents give to the subject `source: ID`. Without such an access document it changes nothing. A change that is refused or needs an
+// approval is held, and commits nothing: see `status`. At most 20 exist at a time. Sources are never restored or reverted; a restore, and a
+// revert of a revision of a source, suspend it.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /sources (the `CreateSource` operationId).
+func (c *Client) CreateSource(ctx context.Context, params *CreateSourceParams, body CreateSourceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSourceRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteSource Delete a source
+//
+// The documents that it manages stay, and can be changed by others then.
+//
+// Corresponds with DELETE /sources/{id} (the `DeleteSource` operationId).
+func (c *Client) DeleteSource(ctx context.Context, id SourceID, params *DeleteSourceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteSourceRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetSource Get a source
+//
+// With its status.
+//
+// Corresponds with GET /sources/{id} (the `GetSource` operationId).
+func (c *Client) GetSource(ctx context.Context, id SourceID, params *GetSourceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetSourceRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchSourceWithBody Change a source
+//
+// A JSON merge patch (RFC 7396). One of `tag`, `range` and `digest` replaces the others.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /sources/{id} (the `PatchSource` operationId).
+func (c *Client) PatchSourceWithBody(ctx context.Context, id SourceID, params *PatchSourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchSourceRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchSource Change a source
+//
+// A JSON merge patch (RFC 7396). One of `tag`, `range` and `digest` replaces the others.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /sources/{id} (the `PatchSource` operationId).
+func (c *Client) PatchSource(ctx context.Context, id SourceID, params *PatchSourceParams, body PatchSourceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchSourceRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PatchSourceWithApplicationMergePatchPlusJSONBody Change a source
+//
+// A JSON merge patch (RFC 7396). One of `tag`, `range` and `digest` replaces the others.
+//
+// Takes a body of the `application/merge-patch+json` content type.
+//
+// Corresponds with PATCH /sources/{id} (the `PatchSource` operationId).
+func (c *Client) PatchSourceWithApplicationMergePatchPlusJSONBody(ctx context.Context, id SourceID, params *PatchSourceParams, body PatchSourceApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPatchSourceRequestWithApplicationMergePatchPlusJSONBody(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ApproveSourceWithBody Approve the held artifact of a source
+//
+// The effect with this `plan_hash` is made once, at the next check: adoption of documents that exist, removals, or an artifact that was applied before. 412 `stale` if
+// the held artifact has another hash. 409 `conflict` if nothing is held, or if no approval admits it: invalid documents, missing rights, freezes
+// of others.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /sources/{id}/approve (the `ApproveSource` operationId).
+func (c *Client) ApproveSourceWithBody(ctx context.Context, id SourceID, params *ApproveSourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewApproveSourceRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ApproveSource Approve the held artifact of a source
+//
+// The effect with this `plan_hash` is made once, at the next check: adoption of documents that exist, removals, or an artifact that was applied before. 412 `stale` if
+// the held artifact has another hash. 409 `conflict` if nothing is held, or if no approval admits it: invalid documents, missing rights, freezes
+// of others.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /sources/{id}/approve (the `ApproveSource` operationId).
+func (c *Client) ApproveSource(ctx context.Context, id SourceID, params *ApproveSourceParams, body ApproveSourceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewApproveSourceRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReconcileSource Apply the artifact of a source now
+//
+// Requests the artifact and applies it at once, also one that is applied already: documents that others have changed get the content of the files again. The answer
+// has the result in `status`.
+//
+// Corresponds with POST /sources/{id}/reconcile (the `ReconcileSource` operationId).
+func (c *Client) ReconcileSource(ctx context.Context, id SourceID, params *ReconcileSourceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReconcileSourceRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetStatus Status of the fleet
 //
 // How many clusters are in each state, then the clusters, sorted by id, or with `sort=state` by urgency: failed, silent,
@@ -7233,15 +7547,26 @@ func NewApplyBatchRequestWithBody(server string, params *ApplyBatchParams, conte
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam3)
 		}
 
-		if params.XFleetMinRevision != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam4 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Override-Source", headerParam4)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam5 string
+
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -7550,37 +7875,48 @@ func NewCreateClusterRequestWithBody(server string, params *CreateClusterParams,
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Fleet-Override-Source", headerParam2)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -7694,48 +8030,59 @@ func NewDeleteClusterRequest(server string, id ClusterID, params *DeleteClusterP
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
 		}
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam2)
+			req.Header.Set("X-Fleet-Override-Source", headerParam2)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam3)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam3)
+			req.Header.Set("X-Change-Reason", headerParam4)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam4)
+			req.Header.Set("X-Change-Author", headerParam5)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam5 string
+			var headerParam6 string
 
-			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam6)
 		}
 
 	}
@@ -7984,48 +8331,59 @@ func NewPatchClusterRequestWithBody(server string, id ClusterID, params *PatchCl
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
 		}
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam2)
+			req.Header.Set("X-Fleet-Override-Source", headerParam2)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam3)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam3)
+			req.Header.Set("X-Change-Reason", headerParam4)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam4)
+			req.Header.Set("X-Change-Author", headerParam5)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam5 string
+			var headerParam6 string
 
-			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam6)
 		}
 
 	}
@@ -8152,48 +8510,59 @@ func NewUpdateClusterRequestWithBody(server string, id ClusterID, params *Update
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
 		}
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam2)
+			req.Header.Set("X-Fleet-Override-Source", headerParam2)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam3)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam3)
+			req.Header.Set("X-Change-Reason", headerParam4)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam4)
+			req.Header.Set("X-Change-Author", headerParam5)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam5 string
+			var headerParam6 string
 
-			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam6)
 		}
 
 	}
@@ -8612,37 +8981,48 @@ func NewUnassignNamespaceRequest(server string, id ClusterID, namespaceID Namesp
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam2)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam3 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam3)
+			req.Header.Set("X-Fleet-Override-Source", headerParam3)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam4 string
+
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam4)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam4)
+			req.Header.Set("X-Change-Author", headerParam5)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam5 string
+			var headerParam6 string
 
-			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam6)
 		}
 
 	}
@@ -8762,37 +9142,48 @@ func NewAssignNamespaceRequest(server string, id ClusterID, namespaceID Namespac
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam2)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam3 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam3)
+			req.Header.Set("X-Fleet-Override-Source", headerParam3)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam4 string
+
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam4)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam4)
+			req.Header.Set("X-Change-Author", headerParam5)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam5 string
+			var headerParam6 string
 
-			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam6)
 		}
 
 	}
@@ -8936,37 +9327,48 @@ func NewRelinquishPatchesRequest(server string, id ClusterID, componentID Platfo
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam2)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam3 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam3)
+			req.Header.Set("X-Fleet-Override-Source", headerParam3)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam4 string
+
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam4)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam4)
+			req.Header.Set("X-Change-Author", headerParam5)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam5 string
+			var headerParam6 string
 
-			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam6)
 		}
 
 	}
@@ -9201,37 +9603,48 @@ func NewPatchPatchesRequestWithBody(server string, id ClusterID, componentID Pla
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam2)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam3 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam3)
+			req.Header.Set("X-Fleet-Override-Source", headerParam3)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam4 string
+
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam4)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam4)
+			req.Header.Set("X-Change-Author", headerParam5)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam5 string
+			var headerParam6 string
 
-			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam6)
 		}
 
 	}
@@ -9388,37 +9801,48 @@ func NewApplyPatchesRequestWithBody(server string, id ClusterID, componentID Pla
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam2)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam3 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam3)
+			req.Header.Set("X-Fleet-Override-Source", headerParam3)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam4 string
+
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam4)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam4)
+			req.Header.Set("X-Change-Author", headerParam5)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam5 string
+			var headerParam6 string
 
-			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam6)
 		}
 
 	}
@@ -9538,37 +9962,48 @@ func NewUnassignPlatformComponentRequest(server string, id ClusterID, componentI
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam2)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam3 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam3)
+			req.Header.Set("X-Fleet-Override-Source", headerParam3)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam4 string
+
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam4)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam4)
+			req.Header.Set("X-Change-Author", headerParam5)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam5 string
+			var headerParam6 string
 
-			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam6)
 		}
 
 	}
@@ -9701,37 +10136,48 @@ func NewAssignPlatformComponentRequestWithBody(server string, id ClusterID, comp
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam2)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam3 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam3)
+			req.Header.Set("X-Fleet-Override-Source", headerParam3)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam4 string
+
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam4)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam4)
+			req.Header.Set("X-Change-Author", headerParam5)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam5 string
+			var headerParam6 string
 
-			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam6)
 		}
 
 	}
@@ -9858,37 +10304,48 @@ func NewUnassignResourceRequest(server string, id ClusterID, pType ResourceTypeP
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam2)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam3 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam3)
+			req.Header.Set("X-Fleet-Override-Source", headerParam3)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam4 string
+
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam4)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam4)
+			req.Header.Set("X-Change-Author", headerParam5)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam5 string
+			var headerParam6 string
 
-			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam6)
 		}
 
 	}
@@ -10028,37 +10485,48 @@ func NewAssignResourceRequestWithBody(server string, id ClusterID, pType Resourc
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam2)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam3 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam3)
+			req.Header.Set("X-Fleet-Override-Source", headerParam3)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam4 string
+
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam4)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam4)
+			req.Header.Set("X-Change-Author", headerParam5)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam5 string
+			var headerParam6 string
 
-			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam6)
 		}
 
 	}
@@ -10178,37 +10646,48 @@ func NewUnassignRoleBindingRequest(server string, id ClusterID, rolebindingID Ro
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam2)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam3 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam3)
+			req.Header.Set("X-Fleet-Override-Source", headerParam3)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam4 string
+
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam4)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam4)
+			req.Header.Set("X-Change-Author", headerParam5)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam5 string
+			var headerParam6 string
 
-			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam6)
 		}
 
 	}
@@ -10328,37 +10807,48 @@ func NewAssignRoleBindingRequest(server string, id ClusterID, rolebindingID Role
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam2)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam3 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam3)
+			req.Header.Set("X-Fleet-Override-Source", headerParam3)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam4 string
+
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam4)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam4)
+			req.Header.Set("X-Change-Author", headerParam5)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam5 string
+			var headerParam6 string
 
-			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam6)
 		}
 
 	}
@@ -11110,37 +11600,48 @@ func NewCreateLayerRequestWithBody(server string, params *CreateLayerParams, con
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Fleet-Override-Source", headerParam2)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -11242,48 +11743,59 @@ func NewDeleteLayerRequest(server string, id LayerID, params *DeleteLayerParams)
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
 		}
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam2)
+			req.Header.Set("X-Fleet-Override-Source", headerParam2)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam3)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam3)
+			req.Header.Set("X-Change-Reason", headerParam4)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam4)
+			req.Header.Set("X-Change-Author", headerParam5)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam5 string
+			var headerParam6 string
 
-			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam6)
 		}
 
 	}
@@ -11508,48 +12020,59 @@ func NewPatchLayerRequestWithBody(server string, id LayerID, params *PatchLayerP
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
 		}
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam2)
+			req.Header.Set("X-Fleet-Override-Source", headerParam2)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam3)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam3)
+			req.Header.Set("X-Change-Reason", headerParam4)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam4)
+			req.Header.Set("X-Change-Author", headerParam5)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam5 string
+			var headerParam6 string
 
-			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam6)
 		}
 
 	}
@@ -11664,48 +12187,59 @@ func NewUpdateLayerRequestWithBody(server string, id LayerID, params *UpdateLaye
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
 		}
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam2)
+			req.Header.Set("X-Fleet-Override-Source", headerParam2)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam3)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam3)
+			req.Header.Set("X-Change-Reason", headerParam4)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam4)
+			req.Header.Set("X-Change-Author", headerParam5)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam5 string
+			var headerParam6 string
 
-			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam6)
 		}
 
 	}
@@ -11898,37 +12432,48 @@ func NewUnassignLayerNamespaceRequest(server string, id LayerID, namespaceID Nam
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam2)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam3 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam3)
+			req.Header.Set("X-Fleet-Override-Source", headerParam3)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam4 string
+
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam4)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam4)
+			req.Header.Set("X-Change-Author", headerParam5)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam5 string
+			var headerParam6 string
 
-			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam6)
 		}
 
 	}
@@ -12048,37 +12593,48 @@ func NewAssignLayerNamespaceRequest(server string, id LayerID, namespaceID Names
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam2)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam3 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam3)
+			req.Header.Set("X-Fleet-Override-Source", headerParam3)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam4 string
+
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam4)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam4)
+			req.Header.Set("X-Change-Author", headerParam5)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam5 string
+			var headerParam6 string
 
-			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam6)
 		}
 
 	}
@@ -12198,37 +12754,48 @@ func NewUnassignLayerPlatformComponentRequest(server string, id LayerID, compone
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam2)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam3 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam3)
+			req.Header.Set("X-Fleet-Override-Source", headerParam3)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam4 string
+
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam4)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam4)
+			req.Header.Set("X-Change-Author", headerParam5)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam5 string
+			var headerParam6 string
 
-			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam6)
 		}
 
 	}
@@ -12361,37 +12928,48 @@ func NewAssignLayerPlatformComponentRequestWithBody(server string, id LayerID, c
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam2)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam3 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam3)
+			req.Header.Set("X-Fleet-Override-Source", headerParam3)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam4 string
+
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam4)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam4)
+			req.Header.Set("X-Change-Author", headerParam5)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam5 string
+			var headerParam6 string
 
-			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam6)
 		}
 
 	}
@@ -12518,37 +13096,48 @@ func NewUnassignLayerResourceRequest(server string, id LayerID, pType ResourceTy
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam2)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam3 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam3)
+			req.Header.Set("X-Fleet-Override-Source", headerParam3)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam4 string
+
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam4)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam4)
+			req.Header.Set("X-Change-Author", headerParam5)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam5 string
+			var headerParam6 string
 
-			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam6)
 		}
 
 	}
@@ -12688,37 +13277,48 @@ func NewAssignLayerResourceRequestWithBody(server string, id LayerID, pType Reso
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam2)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam3 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam3)
+			req.Header.Set("X-Fleet-Override-Source", headerParam3)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam4 string
+
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam4)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam4)
+			req.Header.Set("X-Change-Author", headerParam5)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam5 string
+			var headerParam6 string
 
-			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam6)
 		}
 
 	}
@@ -12838,37 +13438,48 @@ func NewUnassignLayerRoleBindingRequest(server string, id LayerID, rolebindingID
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam2)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam3 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam3)
+			req.Header.Set("X-Fleet-Override-Source", headerParam3)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam4 string
+
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam4)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam4)
+			req.Header.Set("X-Change-Author", headerParam5)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam5 string
+			var headerParam6 string
 
-			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam6)
 		}
 
 	}
@@ -12988,37 +13599,48 @@ func NewAssignLayerRoleBindingRequest(server string, id LayerID, rolebindingID R
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam2)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam3 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam3)
+			req.Header.Set("X-Fleet-Override-Source", headerParam3)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam4 string
+
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam4)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam4)
+			req.Header.Set("X-Change-Author", headerParam5)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam5 string
+			var headerParam6 string
 
-			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam6)
 		}
 
 	}
@@ -13234,37 +13856,48 @@ func NewCreateNamespaceRequestWithBody(server string, params *CreateNamespacePar
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Fleet-Override-Source", headerParam2)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -13378,48 +14011,59 @@ func NewDeleteNamespaceRequest(server string, id NamespaceID, params *DeleteName
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
 		}
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam2)
+			req.Header.Set("X-Fleet-Override-Source", headerParam2)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam3)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam3)
+			req.Header.Set("X-Change-Reason", headerParam4)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam4)
+			req.Header.Set("X-Change-Author", headerParam5)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam5 string
+			var headerParam6 string
 
-			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam6)
 		}
 
 	}
@@ -13632,48 +14276,59 @@ func NewPatchNamespaceRequestWithBody(server string, id NamespaceID, params *Pat
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
 		}
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam2)
+			req.Header.Set("X-Fleet-Override-Source", headerParam2)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam3)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam3)
+			req.Header.Set("X-Change-Reason", headerParam4)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam4)
+			req.Header.Set("X-Change-Author", headerParam5)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam5 string
+			var headerParam6 string
 
-			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam6)
 		}
 
 	}
@@ -13788,48 +14443,59 @@ func NewUpdateNamespaceRequestWithBody(server string, id NamespaceID, params *Up
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
 		}
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam2)
+			req.Header.Set("X-Fleet-Override-Source", headerParam2)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam3)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam3)
+			req.Header.Set("X-Change-Reason", headerParam4)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam4)
+			req.Header.Set("X-Change-Author", headerParam5)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam5 string
+			var headerParam6 string
 
-			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam6)
 		}
 
 	}
@@ -14212,37 +14878,48 @@ func NewCreatePlatformComponentRequestWithBody(server string, params *CreatePlat
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Fleet-Override-Source", headerParam2)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -14356,48 +15033,59 @@ func NewDeletePlatformComponentRequest(server string, id ComponentID, params *De
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
 		}
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam2)
+			req.Header.Set("X-Fleet-Override-Source", headerParam2)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam3)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam3)
+			req.Header.Set("X-Change-Reason", headerParam4)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam4)
+			req.Header.Set("X-Change-Author", headerParam5)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam5 string
+			var headerParam6 string
 
-			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam6)
 		}
 
 	}
@@ -14610,48 +15298,59 @@ func NewPatchPlatformComponentRequestWithBody(server string, id ComponentID, par
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
 		}
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam2)
+			req.Header.Set("X-Fleet-Override-Source", headerParam2)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam3)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam3)
+			req.Header.Set("X-Change-Reason", headerParam4)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam4)
+			req.Header.Set("X-Change-Author", headerParam5)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam5 string
+			var headerParam6 string
 
-			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam6)
 		}
 
 	}
@@ -14766,48 +15465,59 @@ func NewUpdatePlatformComponentRequestWithBody(server string, id ComponentID, pa
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
 		}
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam2)
+			req.Header.Set("X-Fleet-Override-Source", headerParam2)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam3)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam3)
+			req.Header.Set("X-Change-Reason", headerParam4)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam4)
+			req.Header.Set("X-Change-Author", headerParam5)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam5 string
+			var headerParam6 string
 
-			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam6)
 		}
 
 	}
@@ -15723,37 +16433,48 @@ func NewCreateResourceTypeRequestWithBody(server string, params *CreateResourceT
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Fleet-Override-Source", headerParam2)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -15867,48 +16588,59 @@ func NewDeleteResourceTypeRequest(server string, id ResourceTypeID, params *Dele
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
 		}
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam2)
+			req.Header.Set("X-Fleet-Override-Source", headerParam2)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam3)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam3)
+			req.Header.Set("X-Change-Reason", headerParam4)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam4)
+			req.Header.Set("X-Change-Author", headerParam5)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam5 string
+			var headerParam6 string
 
-			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam6)
 		}
 
 	}
@@ -16121,48 +16853,59 @@ func NewPatchResourceTypeRequestWithBody(server string, id ResourceTypeID, param
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
 		}
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam2)
+			req.Header.Set("X-Fleet-Override-Source", headerParam2)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam3)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam3)
+			req.Header.Set("X-Change-Reason", headerParam4)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam4)
+			req.Header.Set("X-Change-Author", headerParam5)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam5 string
+			var headerParam6 string
 
-			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam6)
 		}
 
 	}
@@ -16277,48 +17020,59 @@ func NewUpdateResourceTypeRequestWithBody(server string, id ResourceTypeID, para
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
 		}
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam2)
+			req.Header.Set("X-Fleet-Override-Source", headerParam2)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam3)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam3)
+			req.Header.Set("X-Change-Reason", headerParam4)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam4)
+			req.Header.Set("X-Change-Author", headerParam5)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam5 string
+			var headerParam6 string
 
-			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam6)
 		}
 
 	}
@@ -16594,37 +17348,48 @@ func NewCreateResourceRequestWithBody(server string, pType ResourceTypePath, par
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Fleet-Override-Source", headerParam2)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -16745,48 +17510,59 @@ func NewDeleteResourceRequest(server string, pType ResourceTypePath, id Resource
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
 		}
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam2)
+			req.Header.Set("X-Fleet-Override-Source", headerParam2)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam3)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam3)
+			req.Header.Set("X-Change-Reason", headerParam4)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam4)
+			req.Header.Set("X-Change-Author", headerParam5)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam5 string
+			var headerParam6 string
 
-			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam6)
 		}
 
 	}
@@ -17013,48 +17789,59 @@ func NewPatchResourceRequestWithBody(server string, pType ResourceTypePath, id R
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
 		}
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam2)
+			req.Header.Set("X-Fleet-Override-Source", headerParam2)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam3)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam3)
+			req.Header.Set("X-Change-Reason", headerParam4)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam4)
+			req.Header.Set("X-Change-Author", headerParam5)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam5 string
+			var headerParam6 string
 
-			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam6)
 		}
 
 	}
@@ -17176,48 +17963,59 @@ func NewUpdateResourceRequestWithBody(server string, pType ResourceTypePath, id 
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
 		}
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam2)
+			req.Header.Set("X-Fleet-Override-Source", headerParam2)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam3)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam3)
+			req.Header.Set("X-Change-Reason", headerParam4)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam4)
+			req.Header.Set("X-Change-Author", headerParam5)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam5 string
+			var headerParam6 string
 
-			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam6)
 		}
 
 	}
@@ -17650,37 +18448,48 @@ func NewRestoreRevisionRequestWithBody(server string, revision RevisionPath, par
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Fleet-Override-Source", headerParam2)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -17795,37 +18604,48 @@ func NewRevertRevisionRequestWithBody(server string, revision RevisionPath, para
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Fleet-Override-Source", headerParam2)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -18014,37 +18834,48 @@ func NewCreateRoleBindingRequestWithBody(server string, params *CreateRoleBindin
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Fleet-Override-Source", headerParam2)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -18158,48 +18989,59 @@ func NewDeleteRoleBindingRequest(server string, id RoleBindingID, params *Delete
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
 		}
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam2)
+			req.Header.Set("X-Fleet-Override-Source", headerParam2)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam3)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam3)
+			req.Header.Set("X-Change-Reason", headerParam4)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam4)
+			req.Header.Set("X-Change-Author", headerParam5)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam5 string
+			var headerParam6 string
 
-			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam6)
 		}
 
 	}
@@ -18412,48 +19254,59 @@ func NewPatchRoleBindingRequestWithBody(server string, id RoleBindingID, params 
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
 		}
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam2)
+			req.Header.Set("X-Fleet-Override-Source", headerParam2)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam3)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam3)
+			req.Header.Set("X-Change-Reason", headerParam4)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam4)
+			req.Header.Set("X-Change-Author", headerParam5)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam5 string
+			var headerParam6 string
 
-			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam6)
 		}
 
 	}
@@ -18568,48 +19421,59 @@ func NewUpdateRoleBindingRequestWithBody(server string, id RoleBindingID, params
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
 		}
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam2)
+			req.Header.Set("X-Fleet-Override-Source", headerParam2)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam3)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam3)
+			req.Header.Set("X-Change-Reason", headerParam4)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam4)
+			req.Header.Set("X-Change-Author", headerParam5)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam5 string
+			var headerParam6 string
 
-			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam6)
 		}
 
 	}
@@ -18871,37 +19735,48 @@ func NewCreateRolloutRequestWithBody(server string, params *CreateRolloutParams,
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam1)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam2 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam2)
+			req.Header.Set("X-Fleet-Override-Source", headerParam2)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam3)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -19191,37 +20066,48 @@ func NewChangeRolloutRequest(server string, id RolloutID, action ActionPath, par
 			req.Header.Set("X-Fleet-Override-Freeze", headerParam2)
 		}
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam3 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam3)
+			req.Header.Set("X-Fleet-Override-Source", headerParam3)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam4 string
+
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam4)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam4 string
+			var headerParam5 string
 
-			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam4)
+			req.Header.Set("X-Change-Author", headerParam5)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam5 string
+			var headerParam6 string
 
-			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam6, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam6)
 		}
 
 	}
@@ -19284,6 +20170,653 @@ func NewSearchRequest(server string, params *SearchParams) (*http.Request, error
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XFleetMinRevision != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewListSourcesRequest constructs an http.Request for the ListSources method
+func NewListSourcesRequest(server string, params *ListSourcesParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/sources")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Offset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "offset", *params.Offset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XFleetMinRevision != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewCreateSourceRequest calls the generic CreateSource builder with application/json body
+func NewCreateSourceRequest(server string, params *CreateSourceParams, body CreateSourceJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateSourceRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateSourceRequestWithBody constructs an http.Request for the CreateSource method, with any body, and a specified content type
+func NewCreateSourceRequestWithBody(server string, params *CreateSourceParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/sources")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XChangeReason != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam0)
+		}
+
+		if params.XChangeAuthor != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Author", headerParam1)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam2)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDeleteSourceRequest constructs an http.Request for the DeleteSource method
+func NewDeleteSourceRequest(server string, id SourceID, params *DeleteSourceParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/sources/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam1)
+		}
+
+		if params.XChangeAuthor != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Author", headerParam2)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewGetSourceRequest constructs an http.Request for the GetSource method
+func NewGetSourceRequest(server string, id SourceID, params *GetSourceParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/sources/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XFleetMinRevision != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewPatchSourceRequest calls the generic PatchSource builder with application/json body
+func NewPatchSourceRequest(server string, id SourceID, params *PatchSourceParams, body PatchSourceJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPatchSourceRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewPatchSourceRequestWithApplicationMergePatchPlusJSONBody calls the generic PatchSource builder with application/merge-patch+json body
+func NewPatchSourceRequestWithApplicationMergePatchPlusJSONBody(server string, id SourceID, params *PatchSourceParams, body PatchSourceApplicationMergePatchPlusJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPatchSourceRequestWithBody(server, id, params, "application/merge-patch+json", bodyReader)
+}
+
+// NewPatchSourceRequestWithBody constructs an http.Request for the PatchSource method, with any body, and a specified content type
+func NewPatchSourceRequestWithBody(server string, id SourceID, params *PatchSourceParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/sources/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam1)
+		}
+
+		if params.XChangeAuthor != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Author", headerParam2)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewApproveSourceRequest calls the generic ApproveSource builder with application/json body
+func NewApproveSourceRequest(server string, id SourceID, params *ApproveSourceParams, body ApproveSourceJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewApproveSourceRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewApproveSourceRequestWithBody constructs an http.Request for the ApproveSource method, with any body, and a specified content type
+func NewApproveSourceRequestWithBody(server string, id SourceID, params *ApproveSourceParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/sources/%s/approve", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam1)
+		}
+
+		if params.XChangeAuthor != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Author", headerParam2)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewReconcileSourceRequest constructs an http.Request for the ReconcileSource method
+func NewReconcileSourceRequest(server string, id SourceID, params *ReconcileSourceParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/sources/%s/reconcile", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -23602,6 +25135,116 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /search (the `Search` operationId).
 	SearchWithResponse(ctx context.Context, params *SearchParams, reqEditors ...RequestEditorFn) (*SearchResponse, error)
 
+	// ListSourcesWithResponse List sources
+	//
+	// Sorted by id, each with its status.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /sources (the `ListSources` operationId).
+	ListSourcesWithResponse(ctx context.Context, params *ListSourcesParams, reqEditors ...RequestEditorFn) (*ListSourcesResponse, error)
+
+	// CreateSourceWithBodyWithResponse Create a source
+	//
+	// The service follows an OCI artifact: it reads the documents in its files, and makes one change of them, with the rights that access
+	// documents give to the subject `source: ID`. Without such an access document it changes nothing. A change that is refused or needs an
+	// approval is held, and commits nothing: see `status`. At most 20 exist at a time. Sources are never restored or reverted; a restore, and a
+	// revert of a revision of a source, suspend it.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /sources (the `CreateSource` operationId).
+	CreateSourceWithBodyWithResponse(ctx context.Context, params *CreateSourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSourceResponse, error)
+
+	// CreateSourceWithResponse Create a source
+	//
+	// The service follows an OCI artifact: it reads the documents in its files, and makes one change of them, with the rights that access
+	// documents give to the subject `source: ID`. Without such an access document it changes nothing. A change that is refused or needs an
+	// approval is held, and commits nothing: see `status`. At most 20 exist at a time. Sources are never restored or reverted; a restore, and a
+	// revert of a revision of a source, suspend it.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /sources (the `CreateSource` operationId).
+	CreateSourceWithResponse(ctx context.Context, params *CreateSourceParams, body CreateSourceJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSourceResponse, error)
+
+	// DeleteSourceWithResponse Delete a source
+	//
+	// The documents that it manages stay, and can be changed by others then.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /sources/{id} (the `DeleteSource` operationId).
+	DeleteSourceWithResponse(ctx context.Context, id SourceID, params *DeleteSourceParams, reqEditors ...RequestEditorFn) (*DeleteSourceResponse, error)
+
+	// GetSourceWithResponse Get a source
+	//
+	// With its status.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /sources/{id} (the `GetSource` operationId).
+	GetSourceWithResponse(ctx context.Context, id SourceID, params *GetSourceParams, reqEditors ...RequestEditorFn) (*GetSourceResponse, error)
+
+	// PatchSourceWithBodyWithResponse Change a source
+	//
+	// A JSON merge patch (RFC 7396). One of `tag`, `range` and `digest` replaces the others.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /sources/{id} (the `PatchSource` operationId).
+	PatchSourceWithBodyWithResponse(ctx context.Context, id SourceID, params *PatchSourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchSourceResponse, error)
+
+	// PatchSourceWithResponse Change a source
+	//
+	// A JSON merge patch (RFC 7396). One of `tag`, `range` and `digest` replaces the others.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /sources/{id} (the `PatchSource` operationId).
+	PatchSourceWithResponse(ctx context.Context, id SourceID, params *PatchSourceParams, body PatchSourceJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchSourceResponse, error)
+
+	// PatchSourceWithApplicationMergePatchPlusJSONBodyWithResponse Change a source
+	//
+	// A JSON merge patch (RFC 7396). One of `tag`, `range` and `digest` replaces the others.
+	//
+	// Takes a body of the `application/merge-patch+json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /sources/{id} (the `PatchSource` operationId).
+	PatchSourceWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id SourceID, params *PatchSourceParams, body PatchSourceApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchSourceResponse, error)
+
+	// ApproveSourceWithBodyWithResponse Approve the held artifact of a source
+	//
+	// The effect with this `plan_hash` is made once, at the next check: adoption of documents that exist, removals, or an artifact that was applied before. 412 `stale` if
+	// the held artifact has another hash. 409 `conflict` if nothing is held, or if no approval admits it: invalid documents, missing rights, freezes
+	// of others.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /sources/{id}/approve (the `ApproveSource` operationId).
+	ApproveSourceWithBodyWithResponse(ctx context.Context, id SourceID, params *ApproveSourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ApproveSourceResponse, error)
+
+	// ApproveSourceWithResponse Approve the held artifact of a source
+	//
+	// The effect with this `plan_hash` is made once, at the next check: adoption of documents that exist, removals, or an artifact that was applied before. 412 `stale` if
+	// the held artifact has another hash. 409 `conflict` if nothing is held, or if no approval admits it: invalid documents, missing rights, freezes
+	// of others.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /sources/{id}/approve (the `ApproveSource` operationId).
+	ApproveSourceWithResponse(ctx context.Context, id SourceID, params *ApproveSourceParams, body ApproveSourceJSONRequestBody, reqEditors ...RequestEditorFn) (*ApproveSourceResponse, error)
+
+	// ReconcileSourceWithResponse Apply the artifact of a source now
+	//
+	// Requests the artifact and applies it at once, also one that is applied already: documents that others have changed get the content of the files again. The answer
+	// has the result in `status`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /sources/{id}/reconcile (the `ReconcileSource` operationId).
+	ReconcileSourceWithResponse(ctx context.Context, id SourceID, params *ReconcileSourceParams, reqEditors ...RequestEditorFn) (*ReconcileSourceResponse, error)
+
 	// GetStatusWithResponse Status of the fleet
 	//
 	// How many clusters are in each state, then the clusters, sorted by id, or with `sort=state` by urgency: failed, silent,
@@ -27763,6 +29406,240 @@ func (r SearchResponse) StatusCode() int {
 	return 0
 }
 
+// ListSourcesResponse200Headers the declared response headers of an HTTP 200 response for ListSources
+type ListSourcesResponse200Headers struct {
+	Age            *int
+	Link           *string
+	XFleetRevision *int64
+	XTotalCount    *int
+}
+
+type ListSourcesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *[]Source
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ListSourcesResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r ListSourcesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListSourcesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// CreateSourceResponse200Headers the declared response headers of an HTTP 200 response for CreateSource
+type CreateSourceResponse200Headers struct {
+	Warning        *string
+	XFleetRevision *int64
+}
+
+// CreateSourceResponse201Headers the declared response headers of an HTTP 201 response for CreateSource
+type CreateSourceResponse201Headers struct {
+	ETag           *string
+	Location       *string
+	Warning        *string
+	XFleetRevision *int64
+}
+
+type CreateSourceResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Source
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *Source
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *CreateSourceResponse200Headers
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *CreateSourceResponse201Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateSourceResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateSourceResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// DeleteSourceResponse200Headers the declared response headers of an HTTP 200 response for DeleteSource
+type DeleteSourceResponse200Headers struct {
+	Warning        *string
+	XFleetRevision *int64
+}
+
+type DeleteSourceResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Source
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *DeleteSourceResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteSourceResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteSourceResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// GetSourceResponse200Headers the declared response headers of an HTTP 200 response for GetSource
+type GetSourceResponse200Headers struct {
+	Age            *int
+	ETag           *string
+	XFleetRevision *int64
+}
+
+type GetSourceResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Source
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *GetSourceResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r GetSourceResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetSourceResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// PatchSourceResponse200Headers the declared response headers of an HTTP 200 response for PatchSource
+type PatchSourceResponse200Headers struct {
+	ETag           *string
+	Warning        *string
+	XFleetRevision *int64
+}
+
+type PatchSourceResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Source
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *PatchSourceResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r PatchSourceResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PatchSourceResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ApproveSourceResponse200Headers the declared response headers of an HTTP 200 response for ApproveSource
+type ApproveSourceResponse200Headers struct {
+	ETag           *string
+	Warning        *string
+	XFleetRevision *int64
+}
+
+type ApproveSourceResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Source
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ApproveSourceResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r ApproveSourceResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ApproveSourceResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ReconcileSourceResponse200Headers the declared response headers of an HTTP 200 response for ReconcileSource
+type ReconcileSourceResponse200Headers struct {
+	ETag           *string
+	XFleetRevision *int64
+}
+
+type ReconcileSourceResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Source
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ReconcileSourceResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r ReconcileSourceResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ReconcileSourceResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
 // GetStatusResponse200Headers the declared response headers of an HTTP 200 response for GetStatus
 type GetStatusResponse200Headers struct {
 	Age            *int
@@ -31369,6 +33246,182 @@ func (c *ClientWithResponses) SearchWithResponse(ctx context.Context, params *Se
 		return nil, err
 	}
 	return ParseSearchResponse(rsp)
+}
+
+// ListSourcesWithResponse List sources
+//
+// Sorted by id, each with its status.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /sources (the `ListSources` operationId).
+func (c *ClientWithResponses) ListSourcesWithResponse(ctx context.Context, params *ListSourcesParams, reqEditors ...RequestEditorFn) (*ListSourcesResponse, error) {
+	rsp, err := c.ListSources(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListSourcesResponse(rsp)
+}
+
+// CreateSourceWithBodyWithResponse Create a source
+//
+// The service follows an OCI artifact: it reads the documents in its files, and makes one change of them, with the rights that access
+// documents give to the subject `source: ID`. Without such an access document it changes nothing. A change that is refused or needs an
+// approval is held, and commits nothing: see `status`. At most 20 exist at a time. Sources are never restored or reverted; a restore, and a
+// revert of a revision of a source, suspend it.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /sources (the `CreateSource` operationId).
+func (c *ClientWithResponses) CreateSourceWithBodyWithResponse(ctx context.Context, params *CreateSourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSourceResponse, error) {
+	rsp, err := c.CreateSourceWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSourceResponse(rsp)
+}
+
+// CreateSourceWithResponse Create a source
+//
+// The service follows an OCI artifact: it reads the documents in its files, and makes one change of them, with the rights that access
+// documents give to the subject `source: ID`. Without such an access document it changes nothing. A change that is refused or needs an
+// approval is held, and commits nothing: see `status`. At most 20 exist at a time. Sources are never restored or reverted; a restore, and a
+// revert of a revision of a source, suspend it.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /sources (the `CreateSource` operationId).
+func (c *ClientWithResponses) CreateSourceWithResponse(ctx context.Context, params *CreateSourceParams, body CreateSourceJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSourceResponse, error) {
+	rsp, err := c.CreateSource(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSourceResponse(rsp)
+}
+
+// DeleteSourceWithResponse Delete a source
+//
+// The documents that it manages stay, and can be changed by others then.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /sources/{id} (the `DeleteSource` operationId).
+func (c *ClientWithResponses) DeleteSourceWithResponse(ctx context.Context, id SourceID, params *DeleteSourceParams, reqEditors ...RequestEditorFn) (*DeleteSourceResponse, error) {
+	rsp, err := c.DeleteSource(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteSourceResponse(rsp)
+}
+
+// GetSourceWithResponse Get a source
+//
+// With its status.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /sources/{id} (the `GetSource` operationId).
+func (c *ClientWithResponses) GetSourceWithResponse(ctx context.Context, id SourceID, params *GetSourceParams, reqEditors ...RequestEditorFn) (*GetSourceResponse, error) {
+	rsp, err := c.GetSource(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetSourceResponse(rsp)
+}
+
+// PatchSourceWithBodyWithResponse Change a source
+//
+// A JSON merge patch (RFC 7396). One of `tag`, `range` and `digest` replaces the others.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /sources/{id} (the `PatchSource` operationId).
+func (c *ClientWithResponses) PatchSourceWithBodyWithResponse(ctx context.Context, id SourceID, params *PatchSourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchSourceResponse, error) {
+	rsp, err := c.PatchSourceWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchSourceResponse(rsp)
+}
+
+// PatchSourceWithResponse Change a source
+//
+// A JSON merge patch (RFC 7396). One of `tag`, `range` and `digest` replaces the others.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /sources/{id} (the `PatchSource` operationId).
+func (c *ClientWithResponses) PatchSourceWithResponse(ctx context.Context, id SourceID, params *PatchSourceParams, body PatchSourceJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchSourceResponse, error) {
+	rsp, err := c.PatchSource(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchSourceResponse(rsp)
+}
+
+// PatchSourceWithApplicationMergePatchPlusJSONBodyWithResponse Change a source
+//
+// A JSON merge patch (RFC 7396). One of `tag`, `range` and `digest` replaces the others.
+//
+// Takes a body of the `application/merge-patch+json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /sources/{id} (the `PatchSource` operationId).
+func (c *ClientWithResponses) PatchSourceWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id SourceID, params *PatchSourceParams, body PatchSourceApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchSourceResponse, error) {
+	rsp, err := c.PatchSourceWithApplicationMergePatchPlusJSONBody(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePatchSourceResponse(rsp)
+}
+
+// ApproveSourceWithBodyWithResponse Approve the held artifact of a source
+//
+// The effect with this `plan_hash` is made once, at the next check: adoption of documents that exist, removals, or an artifact that was applied before. 412 `stale` if
+// the held artifact has another hash. 409 `conflict` if nothing is held, or if no approval admits it: invalid documents, missing rights, freezes
+// of others.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /sources/{id}/approve (the `ApproveSource` operationId).
+func (c *ClientWithResponses) ApproveSourceWithBodyWithResponse(ctx context.Context, id SourceID, params *ApproveSourceParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ApproveSourceResponse, error) {
+	rsp, err := c.ApproveSourceWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseApproveSourceResponse(rsp)
+}
+
+// ApproveSourceWithResponse Approve the held artifact of a source
+//
+// The effect with this `plan_hash` is made once, at the next check: adoption of documents that exist, removals, or an artifact that was applied before. 412 `stale` if
+// the held artifact has another hash. 409 `conflict` if nothing is held, or if no approval admits it: invalid documents, missing rights, freezes
+// of others.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /sources/{id}/approve (the `ApproveSource` operationId).
+func (c *ClientWithResponses) ApproveSourceWithResponse(ctx context.Context, id SourceID, params *ApproveSourceParams, body ApproveSourceJSONRequestBody, reqEditors ...RequestEditorFn) (*ApproveSourceResponse, error) {
+	rsp, err := c.ApproveSource(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseApproveSourceResponse(rsp)
+}
+
+// ReconcileSourceWithResponse Apply the artifact of a source now
+//
+// Requests the artifact and applies it at once, also one that is applied already: documents that others have changed get the content of the files again. The answer
+// has the result in `status`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /sources/{id}/reconcile (the `ReconcileSource` operationId).
+func (c *ClientWithResponses) ReconcileSourceWithResponse(ctx context.Context, id SourceID, params *ReconcileSourceParams, reqEditors ...RequestEditorFn) (*ReconcileSourceResponse, error) {
+	rsp, err := c.ReconcileSource(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReconcileSourceResponse(rsp)
 }
 
 // GetStatusWithResponse Status of the fleet
@@ -38219,6 +40272,401 @@ func ParseSearchResponse(rsp *http.Response) (*SearchResponse, error) {
 				return nil, err
 			}
 			headers.Age = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListSourcesResponse parses an HTTP response from a ListSourcesWithResponse call
+func ParseListSourcesResponse(rsp *http.Response) (*ListSourcesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListSourcesResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest []Source
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ListSourcesResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
+		if values := rsp.Header.Values("Link"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Link", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Link = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		if values := rsp.Header.Values("X-Total-Count"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Total-Count", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XTotalCount = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCreateSourceResponse parses an HTTP response from a CreateSourceWithResponse call
+func ParseCreateSourceResponse(rsp *http.Response) (*CreateSourceResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateSourceResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Source
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest Source
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers CreateSourceResponse200Headers
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 201:
+		var headers CreateSourceResponse201Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = &value
+		}
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers201 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteSourceResponse parses an HTTP response from a DeleteSourceWithResponse call
+func ParseDeleteSourceResponse(rsp *http.Response) (*DeleteSourceResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteSourceResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Source
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers DeleteSourceResponse200Headers
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetSourceResponse parses an HTTP response from a GetSourceWithResponse call
+func ParseGetSourceResponse(rsp *http.Response) (*GetSourceResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetSourceResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Source
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers GetSourceResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePatchSourceResponse parses an HTTP response from a PatchSourceWithResponse call
+func ParsePatchSourceResponse(rsp *http.Response) (*PatchSourceResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PatchSourceResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Source
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers PatchSourceResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseApproveSourceResponse parses an HTTP response from a ApproveSourceWithResponse call
+func ParseApproveSourceResponse(rsp *http.Response) (*ApproveSourceResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ApproveSourceResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Source
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ApproveSourceResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseReconcileSourceResponse parses an HTTP response from a ReconcileSourceWithResponse call
+func ParseReconcileSourceResponse(rsp *http.Response) (*ReconcileSourceResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ReconcileSourceResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Source
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ReconcileSourceResponse200Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
 		}
 		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
 			var value int64

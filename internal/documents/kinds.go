@@ -23,7 +23,7 @@ const (
 // ReadOnly are the fields of a document that the server sets.
 var ReadOnly = []string{
 	"revision", "created_at", "updated_at", "deleted_at", "patch_owners", "layers", "clusters", "reconcile_requested_at",
-	"state", "frozen", "generation", "rotated_at", "after", "delivery",
+	"state", "frozen", "generation", "rotated_at", "after", "delivery", "status",
 }
 
 // Kind names a kind of document.
@@ -51,6 +51,7 @@ func All() Kinds {
 		{Kind: "freeze", Name: "freeze", Title: "freeze", List: "freezes"},
 		{Kind: "access", Name: "access", Title: "access document", List: "access"},
 		{Kind: "webhook", Name: "webhook", Title: "webhook", List: "webhooks"},
+		{Kind: "source", Name: "source", Title: "source", List: "sources"},
 		{Kind: "layer", Name: "layer", Title: "layer", List: "layers", Aliases: []string{"layers"}, Refers: true},
 		{Kind: "cluster", Name: "cluster", Title: "cluster", List: "clusters", Aliases: []string{"clusters"}, Refers: true},
 	}

@@ -24,6 +24,7 @@ func PlannedFlags() []cli.Flag {
 		&cli.IntFlag{Name: "max-removals", Usage: "only if Flux uninstalls at most `N` things because of it; this confirms a change for which the server requires confirmation"},
 		&cli.StringSliceFlag{Name: "confirm", Usage: "also remove things from clusters of this protected `ENVIRONMENT`; repeat for more"},
 		&cli.StringSliceFlag{Name: "override-freeze", Usage: "although this `FREEZE` forbids the change; it requires --reason; repeat for more"},
+		&cli.StringSliceFlag{Name: "override-source", Usage: "although this `SOURCE` manages a document that changes; it requires --reason; repeat for more"},
 		&cli.StringFlag{Name: "plan-hash", Usage: "only if the effect is still that of the plan with this `HASH`; @FILE: of the plan (-o json) in that file"},
 	}, rolloutFlags()))
 }
@@ -109,6 +110,9 @@ func changeEdits(c *cli.Context) []conn.Edit {
 	edits := []conn.Edit{conn.Header("X-Fleet-Removes-From", cmp.Or(strings.Join(c.StringSlice("confirm"), ","), "none"))}
 	if names := c.StringSlice("override-freeze"); len(names) > 0 {
 		edits = append(edits, conn.Header("X-Fleet-Override-Freeze", strings.Join(names, ",")))
+	}
+	if names := c.StringSlice("override-source"); len(names) > 0 {
+		edits = append(edits, conn.Header("X-Fleet-Override-Source", strings.Join(names, ",")))
 	}
 	if c.Bool("dry-run") {
 		edits = append(edits, conn.Query(url.Values{"dry_run": {"true"}}))

@@ -31,7 +31,7 @@ func (s *Engine) RequestPlan(c *cli.Context, client conn.Client, request map[str
 	var edits []conn.Edit
 	ops, _ := request["operations"].([]Operation)
 	if slices.ContainsFunc(ops, func(op Operation) bool {
-		return op.Kind() == kinds.Access.API || op.Kind() == kinds.Webhooks.API
+		return op.Kind() == kinds.Access.API || op.Kind() == kinds.Webhooks.API || op.Kind() == kinds.Sources.API
 	}) {
 		edits = append(edits, func(ctx context.Context, req *http.Request) error { return s.Connection.SendToken(ctx, req, false) })
 	}

@@ -195,12 +195,12 @@ func (l *Connection) lastChange() (made bool, at string) {
 	return l.made, l.madeAt
 }
 
-// adminPath reports whether a request concerns tokens, access documents, webhooks or a backup. These need the write token even for reads.
+// adminPath reports whether a request concerns tokens, access documents, webhooks, sources or a backup. These need the write token even for reads.
 func adminPath(base string, requested *url.URL) bool {
 	if u, err := url.Parse(base); err == nil {
 		rest, ok := strings.CutPrefix(requested.Path, strings.TrimRight(u.Path, "/"))
 		first, _, _ := strings.Cut(strings.TrimPrefix(rest, "/"), "/")
-		return ok && (rest == "/backup" || first == "tokens" || first == "access" || first == "webhooks")
+		return ok && (rest == "/backup" || first == "tokens" || first == "access" || first == "webhooks" || first == "sources")
 	}
 	return false
 }

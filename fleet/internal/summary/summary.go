@@ -112,6 +112,8 @@ func (n Names) phrase(op api.RevisionOperation) string {
 		return fmt.Sprintf("deleted %s, off %s", name, plural(op.Clusters, "cluster"))
 	case op.Op == "delete":
 		return strings.TrimSuffix("deleted "+name, " ()")
+	case op.Op == "apply":
+		return with("applied the artifact of " + name)
 	case op.Op == "replay":
 		return "replayed " + name
 	case op.Op == "rotate":

@@ -25,6 +25,7 @@ const (
 	HeaderChangeReason   = "X-Change-Reason"
 	HeaderChangeAuthor   = "X-Change-Author"
 	HeaderOverrideFreeze = "X-Fleet-Override-Freeze"
+	HeaderOverrideSource = "X-Fleet-Override-Source"
 	HeaderRemovesFrom    = "X-Fleet-Removes-From"
 	HeaderETag           = "Etag" // the spelling of net/http
 	HeaderIfNoneMatch    = "If-None-Match"

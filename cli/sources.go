@@ -1,0 +1,167 @@
+package cli
+
+import (
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/change"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
+	"github.com/urfave/cli/v2"
+)
+
+// sourceCommands are the commands about sources.
+type sourceCommands struct{ *session }
+
+func (s sourceCommands) sourceCommand() *cli.Command {
+	v := kindCommands{s.session, kinds.Sources}
+	return &cli.Command{
+		Name: "source", Aliases: []string{"sources"}, Usage: "Signed OCI artifacts with files of the fleet, which the server follows",
+		Subcommands: []*cli.Command{
+			s.createCommand(), v.listCommand(), v.getCurrentCommand(), v.historyCommand(), v.editCommand(), s.setCommand(),
+			s.patchCommand("suspend", "Apply nothing until the source is resumed; its documents stay managed", true),
+			s.patchCommand("resume", "Follow the artifact of a suspended source again", false),
+			s.approveCommand(), s.reconcileCommand(),
+			v.deleteUnservedCommand("Delete a source; its documents stay, and others can change them then"),
+		},
+	}
+}
+
+func sourceFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "url", Usage: "`URL` of the artifact without a tag, such as oci://registry.example.com/platform/fleet"},
+		&cli.StringFlag{Name: "tag", Usage: "follow this `TAG`"},
+		&cli.StringFlag{Name: "range", Usage: "follow the highest tag in this `RANGE` of versions, such as '>=1.0.0 <2'"},
+		&cli.StringFlag{Name: "digest", Usage: "the artifact with this `DIGEST` and no other"},
+		&cli.StringFlag{Name: "interval", Usage: "time between two checks, a `DURATION` from 30s to 24h (default: 1m)"},
+		&cli.StringFlag{Name: "path", Usage: "only the files in this `FOLDER` of the artifact"},
+		&cli.StringSliceFlag{Name: "kind", Usage: "only documents of this `KIND`; default: all that describe clusters. Others, such as access, must be named"},
+		&cli.BoolFlag{Name: "prune", Usage: "delete documents that it manages when the files no longer have them"},
+		&cli.StringSliceFlag{Name: "verify-key", Usage: "refuse artifacts without a signature by a public key in this `FILE`, such as cosign.pub; repeat for more"},
+	}
+}
+
+// sourceBody returns the fields that flags set.
+func sourceBody(c *cli.Context) (map[string]any, error) {
+	body := map[string]any{}
+	for _, name := range []string{"url", "tag", "range", "digest", "interval", "path"} {
+		if c.IsSet(name) {
+			body[name] = c.String(name)
+		}
+	}
+	if c.IsSet("prune") {
+		body["prune"] = c.Bool("prune")
+	}
+	if c.IsSet("kind") {
+		body["kinds"] = strings.Split(strings.Join(c.StringSlice("kind"), ","), ",")
+	}
+	if c.IsSet("verify-key") {
+		var keys []string
+		for _, file := range c.StringSlice("verify-key") {
+			key, err := os.ReadFile(file)
+			if err != nil {
+				return nil, args.Error{Err: err}
+			}
+			keys = append(keys, string(key))
+		}
+		body["verify"] = map[string]any{"keys": keys}
+	}
+	return body, nil
+}
+
+func (s sourceCommands) createCommand() *cli.Command {
+	return &cli.Command{
+		Name: "create", Usage: "Follow an artifact", ArgsUsage: "NAME",
+		Description: "The artifact is what flux push artifact pushes. A source changes only what an access document with its name as subject\n" +
+			"permits, and nothing without one. What needs an approval is held: see source get and source approve.\n\n" +
+			args.ExampleText(
+				"source create platform --url oci://registry.example.com/platform/fleet --tag prod --verify-key cosign.pub --prune",
+				"access create platform --source platform --may write",
+			),
+		Flags: append(sourceFlags(), change.DryRunFlag()),
+		Action: args.WithOperands(func(c *cli.Context, ids []string) error {
+			if !c.IsSet("url") {
+				return args.Errorf("%s needs --url", c.Command.HelpName)
+			}
+			body, err := sourceBody(c)
+			if err != nil {
+				return err
+			}
+			body["id"] = ids[0]
+			return s.write(c, change.Operation{"op": "create", "kind": kinds.Sources.API, "document": body})
+		}),
+	}
+}
+
+func (s sourceCommands) setCommand() *cli.Command {
+	return &cli.Command{
+		Name: "set", Usage: "Change what a source follows", ArgsUsage: "NAME",
+		Description: args.ExampleText("source set platform --tag staging"),
+		Flags:       append(sourceFlags(), change.WriteFlags()...),
+		Action: args.WithOperands(func(c *cli.Context, ids []string) error {
+			body, err := sourceBody(c)
+			if err == nil && len(body) == 0 {
+				err = args.Errorf("%s needs a flag such as --tag", c.Command.HelpName)
+			}
+			if err != nil {
+				return err
+			}
+			return s.write(c, kinds.Sources.Operation("patch", ids[0], map[string]any{"patch": body}))
+		}),
+	}
+}
+
+func (s sourceCommands) patchCommand(name, usage string, suspended bool) *cli.Command {
+	return &cli.Command{
+		Name: name, Usage: usage, ArgsUsage: "NAME", Flags: change.WriteFlags(),
+		Action: args.WithOperands(func(c *cli.Context, ids []string) error {
+			return s.write(c, kinds.Sources.Operation("patch", ids[0], map[string]any{"patch": map[string]any{"suspended": suspended}}))
+		}),
+	}
+}
+
+func (s sourceCommands) approveCommand() *cli.Command {
+	return &cli.Command{
+		Name: "approve", Usage: "Approve the held artifact of a source: it is applied once, while its effect has this plan's hash", ArgsUsage: "NAME PLAN_HASH",
+		Description: "source get NAME shows the reason and the hash. An approval admits adoption of existing documents, removals, and an artifact\n" +
+			"that was applied before; no invalid documents, missing rights or freezes.\n\n" +
+			args.ExampleText("source approve platform 9f2c1e0b7a6d5c4b3a29181706f5e4d3"),
+		Flags: change.WriteFlags(),
+		Action: args.WithOperands(func(c *cli.Context, ids []string) error {
+			return s.send(c, func(client conn.Client) (*http.Response, error) {
+				return conn.Send(c.Context, client, http.MethodPost, kinds.Sources.Calls.Document(ids[0])+"/approve", map[string]any{"plan_hash": ids[1]}, change.WriteEdits(c))
+			})
+		}),
+	}
+}
+
+func (s sourceCommands) reconcileCommand() *cli.Command {
+	return &cli.Command{
+		Name: "reconcile", Usage: "Apply the artifact of a source now, and write documents back that others have changed", ArgsUsage: "NAME",
+		Action: args.WithOperands(func(c *cli.Context, ids []string) error {
+			return s.send(c, func(client conn.Client) (*http.Response, error) {
+				return conn.Send(c.Context, client, http.MethodPost, kinds.Sources.Calls.Document(ids[0])+"/reconcile", nil, nil)
+			})
+		}),
+	}
+}
+
+// write creates or changes a source.
+func (s sourceCommands) write(c *cli.Context, op change.Operation) error {
+	return s.PerformOn(c, kinds.Sources, change.Change{Operations: change.FixedOperations(op)})
+}
+
+// send sends a request about a source and prints the answer.
+func (s sourceCommands) send(c *cli.Context, request func(conn.Client) (*http.Response, error)) error {
+	client, err := s.Connect(c)
+	if err != nil {
+		return err
+	}
+	a, err := conn.Receive(request(client))
+	if err != nil {
+		return err
+	}
+	return s.PrintChange(c, kinds.Sources.Output(a.Body))
+}

@@ -1,0 +1,118 @@
+package fleet
+
+import "time"
+
+// maxAppliedDigests limits the digests of a source that are kept, to recognize an old artifact under a moved tag.
+const maxAppliedDigests = 100
+
+// SourceState is the value of the document that records, by source, which artifact is applied and which one is held.
+type SourceState struct {
+	ID string `json:"id"`
+	SourceArtifact
+	AppliedAt *time.Time `json:"applied_at,omitempty"`
+	// URL and Path are those of the source when it was applied: with others, the same artifact is applied again.
+	URL  string `json:"url,omitempty"`
+	Path string `json:"path,omitempty"`
+	// Applied are the digests that were applied, the newest last.
+	Applied  []string        `json:"applied,omitempty"`
+	Held     *HeldArtifact   `json:"held,omitempty"`
+	Approval *SourceApproval `json:"approval,omitempty"`
+
+	// At is the revision of the last change of the record.
+	At Revision `json:"-"`
+}
+
+// SourceArtifact identifies an artifact.
+type SourceArtifact struct {
+	Digest string `json:"digest,omitempty"`
+	Tag    string `json:"tag,omitempty"`
+	// Revision and Origin are what the publisher states: org.opencontainers.image.revision and .source.
+	Revision string `json:"revision,omitempty"`
+	Origin   string `json:"origin,omitempty"`
+}
+
+// HeldArtifact is an artifact that the server does not apply, and the reason.
+type HeldArtifact struct {
+	SourceArtifact
+	PlanHash string    `json:"plan_hash,omitempty"` // of its change; empty: no approval admits it
+	Code     Code      `json:"code"`
+	Message  string    `json:"message"`
+	At       time.Time `json:"at"`
+}
+
+// SourceApproval admits one effect of a held artifact, once.
+type SourceApproval struct {
+	Digest   string    `json:"digest"`
+	PlanHash string    `json:"plan_hash"`
+	By       string    `json:"by"`
+	At       time.Time `json:"at"`
+}
+
+// sourceDocuments is the value of the document that records, by source, the documents that it manages. It is apart from the state,
+// since it may be large and rarely changes.
+type sourceDocuments struct {
+	ID        string            `json:"id"`
+	Documents []ManagedDocument `json:"documents"` // sorted by kind and id
+}
+
+var sourceStateKind = kindRules{
+	name: KindSourceState, noun: "state of a source",
+	empty:     func() any { return new(SourceState) },
+	normalize: func(map[string]any) {},
+	check:     func(*checker, *Document) {},
+	bound:     func(any) int { return 0 },
+}
+
+var sourceDocumentsKind = kindRules{
+	name: KindSourceDocuments, noun: "list of managed documents",
+	empty:     func() any { return new(sourceDocuments) },
+	normalize: func(map[string]any) {},
+	check:     func(*checker, *Document) {},
+	bound:     func(any) int { return 0 },
+}
+
+// SourceState returns what is recorded of a source; an empty record if there is none.
+func (s *State) SourceState(id string) *SourceState {
+	if d := s.docs[KindSourceState][id]; d != nil {
+		r := *d.value.(*SourceState)
+		r.At = d.Revision
+		return &r
+	}
+	return &SourceState{ID: id}
+}
+
+// HasApplied reports whether an artifact is applied as a source has it now.
+func (r *SourceState) HasApplied(source *Source, digest string) bool {
+	return r.Digest == digest && r.URL == source.URL && r.Path == source.Path
+}
+
+// ManagedBy returns the documents that a source manages, sorted by kind and id. They must not be changed.
+func (s *State) ManagedBy(source string) []ManagedDocument {
+	if d := s.docs[KindSourceDocuments][source]; d != nil {
+		return d.value.(*sourceDocuments).Documents
+	}
+	return nil
+}
+
+// Manager returns the source that manages a document, and its file there; not ok if none does.
+func (s *State) Manager(kind Kind, id string) (source, file string, ok bool) {
+	m, ok := s.managed[docKey{kind, id}]
+	if !ok {
+		return "", "", false
+	}
+	return m.source, m.File, true
+}
+
+// indexManaged builds the index of managed documents.
+func (s *State) indexManaged() {
+	if s.managed = nil; len(s.docs[KindSourceDocuments]) == 0 {
+		return
+	}
+	s.managed = map[docKey]manager{}
+	for id, d := range s.docs[KindSourceDocuments] {
+		list := d.value.(*sourceDocuments).Documents
+		for i := range list {
+			s.managed[docKey{list[i].Kind, list[i].ID}] = manager{id, &list[i]}
+		}
+	}
+}

@@ -1,0 +1,355 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/store"
+)
+
+// ArtifactReader reads the artifacts of sources.
+type ArtifactReader interface {
+	// Resolve returns the digest of the artifact that a source follows now, with one request if nothing has changed.
+	Resolve(ctx context.Context, source *fleet.Source) (digest string, err error)
+	// Read returns the artifact with this digest and the documents of its files, after its signature is verified. A *fleet.Error is about
+	// the documents; any other error may end by itself.
+	Read(ctx context.Context, source *fleet.Source, digest string) (fleet.FollowedArtifact, error)
+}
+
+const (
+	sourcesInterval      = time.Second // between two checks for due sources
+	maxSourceProblems    = 20          // in the message of a held artifact
+	maxConcurrentSources = 2           // each may hold an artifact in memory
+)
+
+// sourceRunner is what this process knows of the sources.
+type sourceRunner struct {
+	mu     sync.Mutex
+	checks map[string]*sourceCheck
+	slots  chan struct{}
+}
+
+// sourceCheck is what this process knows of one source.
+type sourceCheck struct {
+	running sync.Mutex // one cycle at a time
+
+	mu        sync.Mutex
+	due       time.Time
+	of        [2]fleet.Revision // of the source and of its record at the last cycle: a change of them makes it due
+	checkedAt time.Time
+	failed    string // why the artifact could not be read; empty: it could
+	// tried is the artifact that was refused on a State; the same change on the same State is not tried again.
+	tried triedArtifact
+}
+
+type triedArtifact struct {
+	digest string
+	on     fleet.Revision
+	soon   bool // the refusal depends on the time
+}
+
+// check returns what is known of a source.
+func (r *sourceRunner) check(id string) *sourceCheck {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.checks == nil {
+		r.checks, r.slots = map[string]*sourceCheck{}, make(chan struct{}, maxConcurrentSources)
+	}
+	if r.checks[id] == nil {
+		r.checks[id] = &sourceCheck{}
+	}
+	return r.checks[id]
+}
+
+// RunSources applies the artifacts of sources until ctx ends. Any number of processes may run it: each change is computed on the State
+// that its commit is based on, so the process whose commit is late finds nothing to do.
+func (s *Server) RunSources(ctx context.Context) {
+	var running sync.WaitGroup
+	defer running.Wait()
+	s.every(ctx, sourcesInterval, func() {
+		s.survive(ctx, "finding due sources", func() {
+			for _, id := range s.dueSources() {
+				running.Go(func() { s.survive(ctx, "following a source", func() { s.followDue(ctx, id) }) })
+			}
+		})
+	})
+}
+
+// FollowSources makes the cycles of the sources that are due, and waits for them.
+func (s *Server) FollowSources(ctx context.Context) {
+	for _, id := range s.dueSources() {
+		s.followDue(ctx, id)
+	}
+}
+
+// dueSources returns the sources that are due, and sets the times of their next cycles.
+func (s *Server) dueSources() (due []string) {
+	st, _, problem := s.cfg.Replica.StateForReads()
+	if s.cfg.ArtifactReader == nil || st == nil || problem != nil || s.statusWait() != "" {
+		return nil
+	}
+	now := s.cfg.Now()
+	for _, doc := range st.All(fleet.KindSource) {
+		source, check := doc.Source(), s.sources.check(doc.ID)
+		if source.Suspended || !source.Known() {
+			continue
+		}
+		of := [2]fleet.Revision{doc.Revision, st.SourceState(doc.ID).At}
+		check.mu.Lock()
+		if of != check.of || !now.Before(check.due) || now.Before(check.checkedAt) {
+			due = append(due, doc.ID)
+			check.of, check.due = of, now.Add(source.PollInterval())
+		}
+		check.mu.Unlock()
+	}
+	return due
+}
+
+// followDue makes a cycle of a source, unless one runs already.
+func (s *Server) followDue(ctx context.Context, id string) {
+	check := s.sources.check(id)
+	if !check.running.TryLock() {
+		return
+	}
+	defer check.running.Unlock()
+	_ = s.followSource(ctx, id, check, false) // it is recorded
+}
+
+// followSource makes one cycle of a source. again: also if its artifact is applied. The error is that of the artifact that is not applied.
+func (s *Server) followSource(ctx context.Context, id string, check *sourceCheck, again bool) (err error) {
+	s.sources.slots <- struct{}{}
+	defer func() { <-s.sources.slots }()
+	ctx, span := s.span(ctx, "follow source", attribute.String("fleet.source", id))
+	defer func() { endSpan(span, err) }()
+	st := s.cfg.Replica.State()
+	doc, ok := st.Get(fleet.KindSource, id)
+	if !ok {
+		return nil
+	}
+	record := st.SourceState(id)
+	digest, err := s.cfg.ArtifactReader.Resolve(ctx, doc.Source())
+	s.recordCheck(ctx, id, check, err)
+	switch tried := check.tried; {
+	case err != nil:
+		return err
+	case record.HasApplied(doc.Source(), digest) && !again:
+		return s.releaseArtifact(ctx, id, record)
+	case !again && tried == triedArtifact{digest, st.Revision(), false}:
+		return nil
+	}
+	artifact, err := s.cfg.ArtifactReader.Read(ctx, doc.Source(), digest)
+	refusal, refused := errors.AsType[*fleet.Error](err)
+	if err != nil && !refused {
+		s.recordCheck(ctx, id, check, err)
+		return err
+	}
+	artifact.Digest = digest
+	if !refused {
+		err = s.commitArtifact(ctx, id, artifact, again)
+		refusal, refused = errors.AsType[*fleet.Error](err)
+	}
+	if !refused || record.HasApplied(doc.Source(), digest) {
+		return err
+	}
+	held := fleet.HeldArtifact{SourceArtifact: artifact.SourceArtifact, Code: refusal.Code, Message: artifactMessage(refusal)}
+	if err := s.completePlan(ctx, st, &held, id, artifact, record); err != nil {
+		return err
+	}
+	if err := s.holdArtifact(ctx, id, held); err != nil {
+		return err
+	}
+	check.tried = triedArtifact{digest, s.cfg.Replica.State().Revision(), refusal.Code == fleet.CodeFrozen}
+	return refusal
+}
+
+// recordCheck records a request for an artifact. An error is logged once.
+func (s *Server) recordCheck(ctx context.Context, id string, check *sourceCheck, err error) {
+	check.mu.Lock()
+	defer check.mu.Unlock()
+	check.checkedAt, check.failed = s.cfg.Now(), ""
+	if err != nil && ctx.Err() == nil {
+		check.failed = s.masker.Tokens(err.Error())
+	}
+	s.sourceFailures.set(ctx, s.cfg.Logger, "the artifact of a source cannot be read", slog.String("source_id", id), check.failed)
+}
+
+// commitArtifact commits the change of an artifact.
+func (s *Server) commitArtifact(ctx context.Context, id string, a fleet.FollowedArtifact, again bool) error {
+	meta := store.Meta{Actor: fleet.SourceActor(id), Reason: "artifact " + cmp.Or(a.Revision, a.Tag, a.Digest)}
+	return s.automate(ctx, meta, func(tx *fleet.Tx) error {
+		guard := fleet.Guard{Careful: true}
+		if approval := tx.Base().SourceState(id).Approval; approval != nil && approval.Digest == a.Digest {
+			guard.PlanHash = approval.PlanHash
+		}
+		tx.Guard(guard)
+		changed, err := s.applyArtifact(tx, id, a, again)
+		if err == nil && !changed {
+			err = errNothingToDo
+		}
+		return err
+	})
+}
+
+// applyArtifact makes the change of an artifact in a transaction, within the rights of the source.
+func (s *Server) applyArtifact(tx *fleet.Tx, id string, a fleet.FollowedArtifact, again bool) (changed bool, err error) {
+	rights := tx.Base().Rights(&fleet.Subject{Source: id}, s.cfg.Now())
+	tx.LimitTo(rights.With(fleet.RightRead), false)
+	return tx.ApplyArtifact(id, a, s.commitTime(), again, func(ops []api.Operation) error {
+		bodies := make([]map[string]any, len(ops))
+		for i, op := range ops {
+			if op.Document == nil {
+				continue
+			}
+			if bodies[i], err = fleet.ParseObject(op.Document); err != nil {
+				return fmt.Errorf("%s %q: %w", op.Kind, op.ID, err)
+			}
+		}
+		if err := fleet.Invalid(s.misshapenDocuments(ops, bodies)); err != nil {
+			return inDocuments(ops, err)
+		}
+		batch := fleet.NewBatch(tx, nil)
+		batch.CheckNew = func(op api.Operation, body map[string]any) []fleet.Problem {
+			return s.misshapenDocument(op, http.MethodPost, body)
+		}
+		_, err := batch.RunParsed(ops, bodies)
+		return inDocuments(ops, err)
+	})
+}
+
+// inDocuments replaces the places of operations in problems by the names of their documents.
+func inDocuments(ops []api.Operation, err error) error {
+	e, ok := errors.AsType[*fleet.Error](err)
+	if !ok {
+		return err
+	}
+	out := *e
+	out.Problems = nil
+	for _, p := range e.Problems {
+		number, rest, _ := strings.Cut(strings.TrimPrefix(p.Pointer, "/operations/"), "/")
+		if i, err := strconv.Atoi(number); err == nil && i < len(ops) {
+			_, field, inside := strings.Cut(rest, "/")
+			p.Kind, p.ID, p.Pointer = fleet.Kind(ops[i].Kind), ops[i].ID, ""
+			if inside {
+				p.Pointer = "/" + field
+			}
+		}
+		out.Problems = append(out.Problems, p)
+	}
+	if len(out.Problems) > 0 {
+		out.Detail = ""
+	}
+	return &out
+}
+
+// artifactMessage returns a refusal as the message of a held artifact, with all problems.
+func artifactMessage(e *fleet.Error) string {
+	var lines []string
+	if e.Detail != "" {
+		lines = append(lines, strings.NewReplacer("document of yours", "document of the source", "your access documents", "the access documents of the source").Replace(e.Detail))
+	}
+	for i, p := range e.Problems {
+		if len(e.Problems) == 1 && e.Detail != "" && strings.Contains(e.Detail, p.Detail) {
+			break
+		}
+		if i == maxSourceProblems {
+			lines = append(lines, fmt.Sprintf("and %d further problems", len(e.Problems)-i))
+			break
+		}
+		line := p.Detail
+		if p.Pointer != "" {
+			line = p.Pointer + ": " + line
+		}
+		if p.ID != "" && !strings.Contains(line, strconv.Quote(p.ID)) {
+			line = fmt.Sprintf("%s %q: %s", p.Kind, p.ID, line)
+		}
+		lines = append(lines, strings.ReplaceAll(line, "document of yours", "document of the source"))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// completePlan adds the plan of a change that an approval can admit.
+func (s *Server) completePlan(ctx context.Context, st *fleet.State, held *fleet.HeldArtifact, id string, a fleet.FollowedArtifact, record *fleet.SourceState) error {
+	if held.Code == fleet.CodeStale && record.Approval != nil {
+		held.Code, held.Message = fleet.CodeConfirm, "the approval is outdated, since the change would have another effect now: approve the new plan"
+	}
+	if held.Code != fleet.CodeConfirm && held.Code != fleet.CodeFrozen { // freezes end, and the approval then still counts
+		return nil
+	}
+	tx := st.Begin()
+	tx.UseContext(ctx)
+	tx.ClusterFilters(s.tracker.Filters())
+	tx.Guard(fleet.Guard{Off: true})
+	if _, err := s.applyArtifact(tx, id, a, false); err != nil {
+		return refusedPlan(held, err)
+	}
+	res, err := tx.Finish(fleet.Commit{At: s.commitTime(), Actor: fleet.SourceActor(id)})
+	if err != nil {
+		return refusedPlan(held, err)
+	}
+	plan, err := res.Plan()
+	if err != nil {
+		return err
+	}
+	held.PlanHash = plan.PlanHash
+	if held.Code == fleet.CodeConfirm {
+		actions := map[string]int{}
+		for _, ch := range plan.Changes {
+			actions[ch.Action]++
+		}
+		held.Message += fmt.Sprintf("\nthe plan: documents created %d, changed %d, deleted %d; answers to %d clusters change; removals %d",
+			actions["create"], actions["update"], actions["delete"], plan.Totals.Clusters, plan.Totals.Removals)
+	}
+	return nil
+}
+
+// refusedPlan holds an artifact for a reason that no approval removes.
+func refusedPlan(held *fleet.HeldArtifact, err error) error {
+	refusal, ok := errors.AsType[*fleet.Error](err)
+	if !ok {
+		return err
+	}
+	held.Code, held.Message = refusal.Code, artifactMessage(refusal)
+	return nil
+}
+
+// holdArtifact records an artifact that is not applied, unless another process has applied it.
+func (s *Server) holdArtifact(ctx context.Context, id string, held fleet.HeldArtifact) error {
+	return s.automate(ctx, store.Meta{Actor: fleet.SourceActor(id)}, func(tx *fleet.Tx) error {
+		doc, ok := tx.Base().Get(fleet.KindSource, id)
+		if !ok || doc.Source().Suspended || tx.Base().SourceState(id).HasApplied(doc.Source(), held.Digest) {
+			return errNothingToDo
+		}
+		held.At = s.commitTime()
+		changed, err := tx.HoldArtifact(id, held)
+		if err == nil && !changed {
+			err = errNothingToDo
+		}
+		return err
+	})
+}
+
+// releaseArtifact records that nothing is held, since the source refers to the applied artifact again.
+func (s *Server) releaseArtifact(ctx context.Context, id string, record *fleet.SourceState) error {
+	if record.Held == nil && record.Approval == nil {
+		return nil
+	}
+	return s.automate(ctx, store.Meta{Actor: fleet.SourceActor(id)}, func(tx *fleet.Tx) error {
+		changed, err := tx.ReleaseArtifact(id)
+		if err == nil && !changed {
+			err = errNothingToDo
+		}
+		return err
+	})
+}

@@ -1,0 +1,149 @@
+package server
+
+import (
+	"net/http"
+
+	"github.com/labstack/echo/v4"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
+)
+
+const maxDriftedShown = 100
+
+var descSourceStopped = desc("source_stopped", "1 while an artifact of a source is held, or cannot be read by this process; absent while it is suspended.", "source")
+
+// collectSources reports the sources whose artifacts are not applied.
+func (s *Server) collectSources(st *fleet.State, gauge func(*prometheus.Desc, float64, ...string)) {
+	for _, doc := range st.All(fleet.KindSource) {
+		check, stopped := s.sources.check(doc.ID), 0.0
+		check.mu.Lock()
+		if st.SourceState(doc.ID).Held != nil || check.failed != "" {
+			stopped = 1
+		}
+		check.mu.Unlock()
+		if !doc.Source().Suspended {
+			gauge(descSourceStopped, stopped, doc.ID)
+		}
+	}
+}
+
+func (s *Server) ListSources(c echo.Context, p api.ListSourcesParams) error {
+	return s.listKind(c, fleet.KindSource, p.Limit, p.Offset)
+}
+
+func (s *Server) GetSource(c echo.Context, id string, _ api.GetSourceParams) error {
+	st, err := s.state(c)
+	if err != nil {
+		return err
+	}
+	doc, err := st.Find(fleet.KindSource, id)
+	if err != nil {
+		return err
+	}
+	c.Response().Header().Set(response.HeaderETag, doc.ETag())
+	return response.WriteJSON(c, http.StatusOK, s.viewOf(st, doc))
+}
+
+func (s *Server) CreateSource(c echo.Context, p api.CreateSourceParams) error {
+	return s.createDocument(c, fleet.KindSource, writeParams{nil, p.DryRun, p.XChangeReason, nil})
+}
+
+func (s *Server) PatchSource(c echo.Context, id string, p api.PatchSourceParams) error {
+	return s.patchDocument(c, fleet.KindSource, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, nil}, false)
+}
+
+func (s *Server) DeleteSource(c echo.Context, id string, p api.DeleteSourceParams) error {
+	return s.deleteDocument(c, fleet.KindSource, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, nil}, fleet.DeleteOptions{})
+}
+
+func (s *Server) ApproveSource(c echo.Context, id string, p api.ApproveSourceParams) error {
+	approval, err := decodeBody[api.SourceApproval](c)
+	if err != nil {
+		return err
+	}
+	return s.update(c, fleet.KindSource, id, writeParams{p.IfMatch, p.DryRun, p.XChangeReason, nil}, func(tx *fleet.Tx) error {
+		return tx.ApproveArtifact(id, approval.PlanHash, actor(c), s.commitTime())
+	})
+}
+
+func (s *Server) ReconcileSource(c echo.Context, id string, _ api.ReconcileSourceParams) error {
+	st, err := s.state(c)
+	if err != nil {
+		return err
+	}
+	doc, err := st.Find(fleet.KindSource, id)
+	if err != nil {
+		return err
+	}
+	switch wait := s.statusWait(); {
+	case s.cfg.ArtifactReader == nil:
+		return &fleet.Error{Code: fleet.CodeConflict, Detail: "this server reads no artifacts"}
+	case wait != "":
+		return &fleet.Error{Code: fleet.CodeConflict, Detail: wait}
+	case doc.Source().Suspended:
+		return &fleet.Error{Code: fleet.CodeConflict, Detail: "the source is suspended: resume it first"}
+	}
+	check := s.sources.check(id)
+	check.running.Lock()
+	defer check.running.Unlock()
+	if err := s.followSource(requestOf(c).job.Context(), id, check, true); err != nil && st.SourceState(id).Digest != "" {
+		s.cfg.Logger.DebugContext(c.Request().Context(), "a source was not reconciled", "error", err)
+	}
+	st = s.cfg.Replica.State()
+	if doc, err = st.Find(fleet.KindSource, id); err != nil {
+		return err
+	}
+	c.Response().Header().Set(response.HeaderRevision, response.FormatRevision(st.Revision()))
+	c.Response().Header().Set(response.HeaderETag, doc.ETag())
+	return response.WriteJSON(c, http.StatusOK, s.viewOf(st, doc))
+}
+
+// sourceView returns a source as the API shows it, with its status.
+func (s *Server) sourceView(st *fleet.State, doc *fleet.Document) any {
+	view := doc.View().(*api.Source)
+	record, managed := st.SourceState(doc.ID), st.ManagedBy(doc.ID)
+	status := api.SourceStatus{
+		Digest: record.Digest, Tag: record.Tag, ArtifactRevision: record.Revision, ArtifactSource: record.Origin, AppliedAt: record.AppliedAt,
+		Documents: len(managed), Drifted: []api.SourceDocument{},
+	}
+	for _, d := range managed {
+		if d.Drifted && len(status.Drifted) < maxDriftedShown {
+			status.Drifted = append(status.Drifted, api.SourceDocument{Kind: string(d.Kind), ID: d.ID, File: d.File})
+		}
+	}
+	if held := record.Held; held != nil {
+		status.Held = &api.HeldArtifact{
+			Digest: held.Digest, ArtifactRevision: held.Revision, Code: string(held.Code), Message: s.masker.Tokens(held.Message), At: held.At, Approved: record.Approval != nil,
+		}
+		if held.Code == fleet.CodeConfirm {
+			status.Held.PlanHash = held.PlanHash
+		}
+	}
+	check := s.sources.check(doc.ID)
+	check.mu.Lock()
+	defer check.mu.Unlock()
+	if !check.checkedAt.IsZero() {
+		status.CheckedAt = new(check.checkedAt.UTC())
+	}
+	status.State, status.Message = sourceState(doc.Source(), status, check.failed)
+	view.Status = status
+	return view
+}
+
+// sourceState returns the state of a source in one word, and its message.
+func sourceState(source *fleet.Source, status api.SourceStatus, failed string) (state, message string) {
+	switch {
+	case source.Suspended:
+		return "suspended", ""
+	case failed != "":
+		return "failed", failed
+	case status.Held != nil:
+		return "held", status.Held.Message
+	case status.Digest == "":
+		return "pending", ""
+	}
+	return "ready", ""
+}
