@@ -15,7 +15,7 @@ import (
 const pagePrelude = `set -euo pipefail
 exec 3>&1 2>&1
 flux-resourceset-cli() {
-	if [[ /dev/fd/1 -ef /dev/fd/3 && " $* " != *" -o "* ]]; then
+	if [[ /dev/fd/1 -ef /dev/fd/3 && " $* " != *" -o "* && " $* " != *" --split "* ]]; then
 		command flux-resourceset-cli -o table "$@"
 	else
 		command flux-resourceset-cli "$@"
@@ -96,16 +96,43 @@ func TestResourceTypesPage(t *testing.T) {
 	runPage(t, "resource-types", 8)
 }
 
+// TestSourcePipelines runs the jobs of pipelines, too, with a registry.
+func TestSourcePipelines(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/source-pipelines.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address, bin := newRegistry(t)
+	docPage{
+		name: "source-pipelines", text: strings.ReplaceAll(jobs(t, string(page)), "registry.example.com", address), atLeast: 11, bin: bin,
+		settings: []string{"VERSION_SCAN_ALLOW_HTTP=true", "VERSION_SCAN_ALLOW_PRIVATE=true"},
+	}.run(t)
+}
+
 func runPage(t *testing.T, name string, atLeast int, settings ...string) {
 	t.Helper()
 	page, err := os.ReadFile("../docs/" + name + ".md")
 	if err != nil {
 		t.Fatal(err)
 	}
+	docPage{name: name, text: string(page), atLeast: atLeast, settings: settings}.run(t)
+}
+
+// docPage is a page whose commands are run.
+type docPage struct {
+	name, text string
+	atLeast    int      // blocks of commands
+	settings   []string // of the server
+	bin        string   // a directory with further programs
+}
+
+func (p docPage) run(t *testing.T) {
+	t.Helper()
 	var script, files strings.Builder
-	script.WriteString(strings.Join(append([]string{"server"}, settings...), " ") + "\n")
+	script.WriteString(strings.Join(append([]string{"server"}, p.settings...), " ") + "\n")
 	commands := 0
-	for i, fenced := range pageBlock.FindAllStringSubmatch(string(page), -1) {
+	for i, fenced := range pageBlock.FindAllStringSubmatch(p.text, -1) {
 		info, body := fenced[1], fenced[2]
 		block := fmt.Sprintf("block-%d", i)
 		switch {
@@ -124,17 +151,25 @@ func runPage(t *testing.T, name string, atLeast int, settings ...string) {
 		}
 		fmt.Fprintf(&files, "-- %s --\n%s", block, body)
 	}
-	if commands < atLeast {
+	if commands < p.atLeast {
 		t.Fatalf("found only %d blocks of commands", commands)
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, name+".txtar"), []byte(script.String()+files.String()), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, p.name+".txtar"), []byte(script.String()+files.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	p := scripts(t)
-	p.Dir, p.UpdateScripts = dir, false
-	p.Cmds["shown"] = shown
-	testscript.Run(t, p)
+	params := scripts(t)
+	params.Dir, params.UpdateScripts = dir, false
+	params.Cmds["shown"] = shown
+	setup := params.Setup
+	params.Setup = func(env *testscript.Env) error {
+		err := setup(env)
+		if p.bin != "" {
+			env.Setenv("PATH", p.bin+string(os.PathListSeparator)+env.Getenv("PATH"))
+		}
+		return err
+	}
+	testscript.Run(t, params)
 }
 
 // shown is `shown FILE`: standard output equals the file, in which … matches anything. Column widths are not compared.

@@ -34,6 +34,13 @@ var programs = sync.OnceValues(func() (string, error) {
 
 func TestMain(m *testing.M) {
 	os.Exit(func() int {
+		if program := os.Getenv(standIn); program != "" {
+			if err := runStandIn(program, os.Args[1:]); err != nil {
+				_, _ = fmt.Fprintln(os.Stderr, err)
+				return 1
+			}
+			return 0
+		}
 		dir, err := os.MkdirTemp("", "flux-resourceset-*")
 		if err != nil {
 			panic(err)
