@@ -9,7 +9,6 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/internal/documents"
-	"github.com/flux-resourceset/flux-resourceset/internal/strictyaml"
 	"github.com/flux-resourceset/flux-resourceset/versions"
 )
 
@@ -53,13 +52,9 @@ func artifactRef(source *fleet.Source) versions.ArtifactRef {
 	return ref
 }
 
-// artifactBudget limits what the files of one artifact take, whose publisher is not trusted.
-var artifactBudget = strictyaml.Budget{Values: 4_000_000, DocumentValues: 200_000, Bytes: 64 << 20}
-
 // readDocuments returns the documents in files, as apply reads them. The error is a *fleet.Error with all problems.
 func readDocuments(files []versions.File) ([]fleet.FileDocument, error) {
-	budget := artifactBudget
-	r := documents.Reader{Kinds: documents.All(), Budget: &budget, MaxProblems: maxSourceProblems}
+	r := documents.Untrusted(documents.All())
 	for _, f := range files {
 		if documents.IsFile(f.Path) {
 			r.Add(f.Data, f.Path)
