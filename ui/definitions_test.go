@@ -28,19 +28,20 @@ func TestDefinitionShowsItsUse(t *testing.T) {
 	require.Equal(t, 404, env.get("/ui/definitions/access/x/delete").status)
 }
 
-// TestPagesOfKindsOfAdministrators: access documents, webhooks, tokens, strategies and freezes have pages for those who may read them.
+// TestPagesOfKindsOfAdministrators: access documents, webhooks, sources, tokens, strategies and freezes have pages for those who may read them.
 func TestPagesOfKindsOfAdministrators(t *testing.T) {
 	t.Parallel()
 	env := setup(t, 3)
 	env.call("POST", "/access", `{"id":"team-web","description":"`+strings.ReplaceAll(htmlPayload, `"`, `\"`)+`","subjects":[{"token":"ci-web"}],"may":["plan"]}`)
 	env.call("POST", "/strategies", `{"id":"waves","stages":[{"name":"one","selector":"environment=dev"}]}`)
 	env.call("POST", "/freezes", `{"id":"year-end","reason":"CHG-1","selector":"environment=prod"}`)
+	env.call("POST", "/sources", `{"id":"platform","url":"oci://registry.example.com/fleet","tag":"prod"}`)
 	env.issueToken("ci-web", "scoped")
 	admin := env.issueToken("ops", "admin")
 
 	env.signIn(admin)
 	list := env.get("/ui/definitions").body
-	for _, one := range []string{"/ui/definitions/access/team-web", "/ui/definitions/strategies/waves", "/ui/definitions/freezes/year-end"} {
+	for _, one := range []string{"/ui/definitions/access/team-web", "/ui/definitions/strategies/waves", "/ui/definitions/freezes/year-end", "/ui/definitions/sources/platform"} {
 		require.Contains(t, list, `href="`+one+`"`)
 		page := env.get(one)
 		require.Equal(t, 200, page.status, one)
@@ -54,6 +55,7 @@ func TestPagesOfKindsOfAdministrators(t *testing.T) {
 	env.signIn(env.issueToken("reader", "read"))
 	list = env.get("/ui/definitions").body
 	require.NotContains(t, list, "team-web")
+	require.NotContains(t, list, "/sources/platform")
 	require.NotContains(t, list, ">ci-web</a>")
 	require.Contains(t, list, "waves")
 	require.Equal(t, "/ui/changes?id=team-web&kind=access", env.get("/ui/definitions/access/team-web").header.Get("Location"))

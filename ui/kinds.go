@@ -110,6 +110,15 @@ var kinds = []kind{
 		},
 	},
 	{
+		name: client.KindSource, list: "sources", title: "Sources", serviceOnly: true, admin: true,
+		get: func(ctx context.Context, fleet *client.Client, id string, _ *int64) (*http.Response, error) {
+			return fleet.GetSource(ctx, id, nil)
+		},
+		listAll: func(ctx context.Context, fleet *client.Client) (*http.Response, error) {
+			return fleet.ListSources(ctx, nil)
+		},
+	},
+	{
 		name: "token", list: "tokens", title: "Tokens", serviceOnly: true, admin: true,
 		get: func(ctx context.Context, fleet *client.Client, id string, _ *int64) (*http.Response, error) {
 			return fleet.GetToken(ctx, id, nil)
