@@ -192,6 +192,8 @@ func TestDifferences(t *testing.T) {
 	for name, test := range map[string]struct{ spec, more, ours, want string }{
 		"equal":               {"values: {replicas: 2}", "", component, ""},
 		"another value":       {"values: {replicas: 3, a: {b: correct-horse}}", secret, component, `at apps/web: a.b is "***" on the cluster and absent in the fleet; replicas is 3 on the cluster and 2 in the fleet`},
+		"a long Secret":       {"values: {replicas: 2, a: \"" + strings.Repeat("x", 90) + "correct-horse\"}", secret, component, `at apps/web: a is "` + strings.Repeat("x", 90) + `***" on the cluster`},
+		"a quoted Secret":     {`values: {replicas: 2, a: 'say "correct" horse'}`, strings.Replace(secret, "correct-horse", `'say "correct" horse'`, 1), component, `at apps/web: a is "***" on the cluster`},
 		"from a ConfigMap":    {"valuesFrom: [{kind: ConfigMap, name: base}], values: {replicas: 2}", configMap, with(`"replicas":2`, `"replicas":2,"color":"green"`), ""},
 		"no ConfigMap":        {"valuesFrom: [{kind: ConfigMap, name: base}], values: {replicas: 2}", "", component, `component "web" has values_from nothing, and HelmRelease apps/web has ConfigMap base values.yaml`},
 		"from a Secret":       {"valuesFrom: [{kind: Secret, name: s, targetPath: a.b}], values: {replicas: 2}", "", with(`"values":`, `"valuesFrom":[{"kind":"Secret","name":"s","valuesKey":"values.yaml","targetPath":"a.b"}],"values":`), ""},

@@ -221,7 +221,7 @@ func (p *planner) compare(r Release, ours fluxdump.Object, id string) {
 // differing names the paths of different values, without values of Secrets.
 func (p *planner) differing(was, is map[string]any) (out []string) {
 	for _, at := range fluxdump.Differing(was, is) {
-		out = append(out, p.dump.Mask(fmt.Sprintf("%s is %s on the cluster and %s in the fleet", at, shown(was[at]), shown(is[at])), nil))
+		out = append(out, fmt.Sprintf("%s is %s on the cluster and %s in the fleet", p.dump.Mask(at, nil), p.shown(was[at]), p.shown(is[at])))
 	}
 	if n := len(out); n > maxShown {
 		out = append(out[:maxShown], fmt.Sprintf("and %d more", n-maxShown))
@@ -232,12 +232,13 @@ func (p *planner) differing(was, is map[string]any) (out []string) {
 // maxShown is the number of differences of a release in a message.
 const maxShown = 5
 
-func shown(value any) string {
+// shown returns a value for a message. Values of Secrets are masked before it is shortened, which could cut one in two.
+func (p *planner) shown(value any) string {
 	raw, err := json.Marshal(value)
 	if err != nil || value == nil {
 		return "absent"
 	}
-	return fmt.Sprintf("%.100s", raw)
+	return fmt.Sprintf("%.100s", p.dump.Mask(string(raw), nil))
 }
 
 // references returns the entries of valuesFrom as a text for a comparison.
