@@ -53,7 +53,7 @@ func (f *Fleet) Create(kinds []string, documents map[string][]json.RawMessage, r
 	if e, ok := errors.AsType[*fleet.Error](err); ok {
 		for _, p := range e.Problems {
 			var n int
-			if _, scanErr := fmt.Sscanf(p.Pointer, "/operations/%d/", &n); scanErr == nil && n < len(places) {
+			if _, scanErr := fmt.Sscanf(p.Pointer, "/operations/%d", &n); scanErr == nil && n < len(places) {
 				_, pointer, _ := strings.Cut(p.Pointer, "/document")
 				refused(places[n].kind, places[n].index, pointer, p.Detail)
 			}

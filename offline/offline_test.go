@@ -2,6 +2,7 @@ package offline_test
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -55,6 +56,15 @@ func TestRefused(t *testing.T) {
 	})
 	require.Error(t, err)
 	require.Equal(t, []string{"namespace/1/id", "namespace/2/labels/x"}, got)
+	err = fleet.Create(kinds, map[string][]json.RawMessage{
+		"namespace": {json.RawMessage(`{"id":"a"}`), json.RawMessage(`{"id":"a","labels":` + strings.Repeat(`{"a":`, 100) + `1` + strings.Repeat(`}`, 100) + `}`)},
+	}, func(kind string, index int, pointer, detail string) {
+		require.Equal(t, []any{"namespace", 1, ""}, []any{kind, index, pointer}, "a problem of the whole document")
+		require.Contains(t, detail, "nested deeper")
+		got = nil
+	})
+	require.Error(t, err)
+	require.Nil(t, got)
 	require.Empty(t, fleet.Documents("namespace"))
 	require.Contains(t, fleet.FluxProblems("helm", map[string]any{"timeout": "10m", "nonsense": 1})["/nonsense"], "unknown setting")
 	require.Empty(t, fleet.FluxProblems("helm", map[string]any{"timeout": "10m"}))
