@@ -47,6 +47,11 @@ type CRDOptions struct {
 	Metadata bool   // definitions have labels and annotations
 }
 
+var (
+	kubernetesName = regexp.MustCompile(`^[A-Za-z0-9]([-.A-Za-z0-9]*[A-Za-z0-9])?$`) // of a group, a kind or a version
+	fieldName      = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)                  // that a template can read
+)
+
 // FromCRD returns the fields of a resource type whose definitions are objects of a CustomResourceDefinition: schema, template and
 // description. If the file has several CustomResourceDefinitions, it uses the one whose plural is the id.
 func FromCRD(data []byte, file, id string, opt CRDOptions) (map[string]any, error) {
@@ -57,6 +62,11 @@ func FromCRD(data []byte, file, id string, opt CRDOptions) (map[string]any, erro
 	version, err := of.version(file, opt.Version)
 	if err != nil {
 		return nil, err
+	}
+	for _, name := range []string{of.Spec.Group, of.Spec.Names.Kind, version.Name} {
+		if !kubernetesName.MatchString(name) { // it becomes text of the template
+			return nil, args.Errorf("%s: %q is not a name of Kubernetes: correct the group, the kind or the version of the CustomResourceDefinition", file, name)
+		}
 	}
 	schema, err := strictyaml.Decode(version.Schema.OpenAPI)
 	if err != nil {
@@ -83,6 +93,9 @@ func FromCRD(data []byte, file, id string, opt CRDOptions) (map[string]any, erro
 	}
 	all, _ := root["properties"].(map[string]any)
 	for _, name := range fields {
+		if !fieldName.MatchString(name) {
+			return nil, args.Errorf("%s: a template cannot have the field %q of %s: write the resource type by hand and use --file", file, name, of.Spec.Names.Kind)
+		}
 		if properties[name] != nil {
 			return nil, args.Errorf("%s: the field %q of %s conflicts with the %[2]s in inputs: write the resource type by hand and use --file", file, name, of.Spec.Names.Kind)
 		}

@@ -3,6 +3,7 @@ package resourcetype_test
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -95,7 +96,10 @@ func TestInvalidCRDs(t *testing.T) {
 		"": "holds no CustomResourceDefinition", "a: [": "crd.yaml: ", `{"kind": "CustomResourceDefinition"}`: "has no served version",
 		definition(`null`): "has no fields besides metadata", definition(`{"properties": {"metadata": {}}}`): "has no fields besides metadata",
 		definition(`[]`): "has no fields besides metadata", definition(`{"properties": {"namespace": {}}}`): `the field "namespace" of Widget conflicts`,
-		`{"kind": "List", "items": [` + definition(`{}`) + `, ` + definition(`{}`) + `]}`: "NAME is the plural of 2",
+		definition(`{"properties": {"a-b": {}}}`): `a template cannot have the field "a-b" of Widget`, definition(`{"properties": {"a >><< fail": {}}}`): "a template cannot have the field",
+		strings.Replace(definition(`{"properties": {"spec": {}}}`), `"Widget"`, `"Widget\\nspec: << inputs.id >>"`, 1): "is not a name of Kubernetes",
+		strings.Replace(definition(`{"properties": {"spec": {}}}`), `"example.com"`, `"example.com << fail >>"`, 1):    "is not a name of Kubernetes",
+		`{"kind": "List", "items": [` + definition(`{}`) + `, ` + definition(`{}`) + `]}`:                              "NAME is the plural of 2",
 	} {
 		_, err := resourcetype.FromCRD([]byte(text), "crd.yaml", "widgets", resourcetype.CRDOptions{})
 		require.ErrorContains(t, err, want, text)
