@@ -76,6 +76,9 @@ func (b *builder) customObjects() {
 		if k.id = k.plural; ids[k.id] {
 			k.id = dnsLabel(k.plural + "-" + of.Group)
 		}
+		for n := 2; ids[k.id]; n++ { // long names are cut
+			k.id = numbered(dnsLabel(k.plural+"-"+of.Group), n)
+		}
 		ids[k.id] = true
 		problem := k.parse(found, versions, named)
 		objects := map[string]fluxdump.Ref{} // by the id of the definition
@@ -92,6 +95,9 @@ func (b *builder) customObjects() {
 
 // parse makes the resource type, or returns the reason why that is not possible.
 func (k *customKind) parse(found []entry, versions []string, named bool) (problem string) {
+	if k.plural == "" {
+		return "its CustomResourceDefinition has no plural in spec.names"
+	}
 	k.version, _ = mostFrequent(versions)
 	_, version, _ := strings.Cut(k.version, "/")
 	document, err := resourcetype.FromCRD(k.definition, found[0].on.cluster.Source, k.id, resourcetype.CRDOptions{Keep: true, Named: named, Metadata: true, Version: version})
