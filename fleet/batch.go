@@ -25,6 +25,8 @@ type Batch struct {
 	grown   atomic.Int64   // bytes that the operations have added to documents
 	single  map[int]*Document
 
+	directions directions // of the revisions that its reverts have read
+
 	// CheckNew returns the problems of a document that a put creates; nil: there is no such check.
 	CheckNew func(op api.Operation, body map[string]any) []Problem
 }
@@ -37,7 +39,7 @@ func (b *Batch) Document(i int) *Document { return b.single[i] }
 
 // NewBatch prepares to run operations in a Tx.
 func NewBatch(tx *Tx, past History) *Batch {
-	return &Batch{tx: tx, past: past, touched: map[docKey]int{}, single: map[int]*Document{}}
+	return &Batch{tx: tx, past: past, touched: map[docKey]int{}, single: map[int]*Document{}, directions: directions{}}
 }
 
 // locateProblems prefixes the pointers of an operation's problems with the place of the operation in the request.

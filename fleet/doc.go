@@ -35,7 +35,7 @@
 //  7. tx.go and requested.go: edits of a State, and the requested operations that the commit records. tx_documents.go,
 //     tx_delete.go, decommission.go, assignments.go and patches.go edit one document, the lists of a cluster, and values with field
 //     managers, etag.go makes an edit depend on the version that its author knows. tx_layers.go resolves layers with the edits. batch.go,
-//     restore.go, revert.go, layer_edits.go and adopt.go edit many documents, batch_run.go runs the operations of a batch,
+//     restore.go, revert.go with revert_direction.go, layer_edits.go and adopt.go edit many documents, batch_run.go runs the operations of a batch,
 //     seed.go creates the first documents.
 //  8. validate.go validates a change, with the collected problems of tx_validation.go. missing_variables.go, secret_values.go, namespace_removals.go, dependents.go, layer_changes.go and
 //     answer_size.go check the clusters that a change affects indirectly. secret_names.go decides which values look like secrets.

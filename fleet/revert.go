@@ -61,70 +61,14 @@ func (b *Batch) revert(op api.Operation) ([]*Document, error) {
 	return docs, cmp.Or(b.tx.suspendRecreated(docs), b.tx.suspendSources(func(id string) bool { return applied[id] }))
 }
 
-// direction says what a revision did to the changes before it.
-type direction string
-
-const (
-	madeChanges   direction = "made changes"
-	tookChanges   direction = "took changes back"
-	mixedOrHidden direction = "both, or not known"
-)
-
-// maxDirectionReads limits the revisions that are read to know what a revert does.
-const maxDirectionReads = 100
-
-// checkDirection records whether a revert may make a change again, which freezes with windows forbid: its revision took one back.
+// checkDirection records that a revert may make a change again, which freezes with windows forbid: its revision may have taken one back.
 func (b *Batch) checkDirection(rev Revision) error {
 	if !b.tx.base.hasWindows() {
 		return nil
 	}
-	did, err := b.directionOf(rev, map[Revision]direction{})
-	b.tx.redoes = b.tx.redoes || did != madeChanges
+	dir, err := b.directions.of(rev, b.past)
+	b.tx.redoes = b.tx.redoes || dir != directionForward
 	return err
-}
-
-// directionOf returns what a revision did. known are the revisions that were read.
-func (b *Batch) directionOf(rev Revision, known map[Revision]direction) (direction, error) {
-	if did := known[rev]; did != "" {
-		return did, nil
-	}
-	if len(known) == maxDirectionReads {
-		return mixedOrHidden, nil
-	}
-	known[rev] = mixedOrHidden
-	commit, err := b.past.Commit(rev)
-	if err != nil {
-		return mixedOrHidden, err
-	}
-	operations, more, _ := commit.Requested()
-	if commit.Revision != rev || more > 0 {
-		return mixedOrHidden, nil
-	}
-	all := map[direction]bool{}
-	for _, op := range operations {
-		did := madeChanges
-		switch op.Op {
-		case "override":
-			continue
-		case "restore":
-			did = mixedOrHidden
-		case "revert":
-			did, err = b.directionOf(Revision(op.Revision), known)
-			if err != nil {
-				return mixedOrHidden, err
-			}
-			did = map[direction]direction{madeChanges: tookChanges, tookChanges: madeChanges, mixedOrHidden: mixedOrHidden}[did]
-		}
-		all[did] = true
-	}
-	switch {
-	case all[mixedOrHidden] || len(all) > 1:
-	case all[tookChanges]:
-		known[rev] = tookChanges
-	default:
-		known[rev] = madeChanges
-	}
-	return known[rev], nil
 }
 
 // revertedKind returns the kind that an operation restricts a revert to. Its type may be missing: the revision may have

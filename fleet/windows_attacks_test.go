@@ -262,13 +262,13 @@ func TestDirectionOfReverts(t *testing.T) {
 	}
 	of := func(rev int) direction {
 		t.Helper()
-		did, err := NewBatch(tiers(t).state.Begin(), &history).directionOf(Revision(rev), map[Revision]direction{})
+		did, err := directions{}.of(Revision(rev), &history)
 		require.NoError(t, err)
 		return did
 	}
-	require.Equal(t, []direction{madeChanges, tookChanges, madeChanges, tookChanges}, []direction{of(1), of(2), of(3), of(4)})
-	require.Equal(t, tookChanges, of(maxDirectionReads))
-	require.Equal(t, mixedOrHidden, of(maxDirectionReads+1))
+	require.Equal(t, []direction{directionForward, directionBack, directionForward, directionBack}, []direction{of(1), of(2), of(3), of(4)})
+	require.Equal(t, directionBack, of(maxDirectionReads))
+	require.Equal(t, directionUnknown, of(maxDirectionReads+1))
 	for _, operations := range []string{
 		`{"operations":[{"op":"restore","revision":1}]}`,
 		`{"operations":[{"op":"revert","revision":1}],"more":1}`,
@@ -276,10 +276,32 @@ func TestDirectionOfReverts(t *testing.T) {
 		`{"operations":[{"op":"revert","revision":1},{"op":"patch","kind":"namespace","id":"team"}]}`,
 	} {
 		add(operations)
-		require.Equal(t, mixedOrHidden, of(len(history.commits)), operations)
+		require.Equal(t, directionUnknown, of(len(history.commits)), operations)
 	}
 	add(`{"operations":[{"op":"revert","revision":1000}]}`)
-	require.Equal(t, mixedOrHidden, of(len(history.commits)))
+	require.Equal(t, directionUnknown, of(len(history.commits)))
+	counting := &countingHistory{log: &history}
+	batch := directions{}
+	for range 50 {
+		_, err := batch.of(maxDirectionReads, counting)
+		require.NoError(t, err)
+	}
+	require.Equal(t, maxDirectionReads, counting.commits, "a revision is read once in a batch")
+	_, err := batch.of(Revision(len(history.commits)), counting)
+	require.NoError(t, err)
+	require.Greater(t, counting.commits, maxDirectionReads, "the limit is that of one revert")
 	history.commits[0].Operations = nil // of a version that did not record them
-	require.Equal(t, madeChanges, of(1))
+	require.Equal(t, directionForward, of(1))
+}
+
+// countingHistory counts the commits that are read.
+type countingHistory struct {
+	*log
+
+	commits int
+}
+
+func (h *countingHistory) Commit(rev Revision) (Commit, error) {
+	h.commits++
+	return h.log.Commit(rev)
 }
