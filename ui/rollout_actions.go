@@ -91,7 +91,7 @@ func rolloutForm(action string) func(*pageRequest) (changeForm, error) {
 		form.Command = "frs rollout " + action + " " + id
 		if stage != "" {
 			form.Headline = fmt.Sprintf("%s stage %s of %s", form.Button, stage, id)
-			form.Command += " --stage " + stage
+			form.Command += " --stage " + shellWord(stage)
 		}
 		form.NavSection, form.NoChange = "rollouts", "There is nothing to change."
 		form.Crumbs = []pageLink{{"Rollouts", link("rollouts")}, {id, link("rollouts", id)}}

@@ -43,16 +43,16 @@ func versionForm(req *pageRequest) (changeForm, error) {
 	form.Operation = versionOperation(component, in)
 	switch {
 	case in.Cluster != "":
-		form.Command += " --cluster " + in.Cluster
+		form.Command += " --cluster " + shellWord(in.Cluster)
 	case in.Layer != "":
-		form.Command += " --layer " + in.Layer
+		form.Command += " --layer " + shellWord(in.Layer)
 	}
-	form.Command += flag + in.Version
+	form.Command += flag + shellWord(in.Version)
 	if in.Strategy != "" {
 		form.Create = &api.RolloutCreate{ID: rolloutID(id, in), Operations: []api.Operation{form.Operation}, Strategy: in.Strategy}
 		form.Button = "Create rollout"
 		form.Notes = []string{"The rollout " + form.Create.ID + " is created; its stages are those of the strategy " + in.Strategy + ". No cluster is served the change before a stage starts."}
-		form.Command += " --rollout " + form.Create.ID + " --strategy " + in.Strategy
+		form.Command += " --rollout " + form.Create.ID + " --strategy " + shellWord(in.Strategy)
 	}
 	return form, nil
 }

@@ -54,6 +54,7 @@ func TestVersionForm(t *testing.T) {
 	require.NotContains(t, env.get("/ui/components/podinfo").body, "Change version…", "a token that may not change it")
 	require.Contains(t, env.get(page+"?version=6.10.0&layer=dev-apps&strategy=waves").body,
 		"frs component set podinfo --layer dev-apps --component-version 6.10.0 --rollout podinfo-6.10.0-dev-apps --strategy waves")
+	require.Contains(t, env.get(page+"?version=%3E%3D6.10.0+%3C7.0.0").body, "frs component set podinfo --component-version &#39;&gt;=6.10.0 &lt;7.0.0&#39;<", "a shell reads the range as one word")
 }
 
 func (env *testEnv) componentVersion(id string) string {
