@@ -54,6 +54,8 @@ type Env struct {
 	API      API
 	URL      string
 	ReadURLs []string
+	// Registry has TLS; the crud server trusts its certificate.
+	Registry *Registry
 	// ReadDatabaseURL is where read-only servers find the fleet.
 	ReadDatabaseURL string
 
@@ -124,6 +126,9 @@ func Start(ctx context.Context, config Config) (*Env, error) {
 	if err := startSources(standIns, w.Kube, "127.0.0.1", logger, w.events, config.RealSources); err != nil {
 		return w, err
 	}
+	if w.Registry, err = startTLSRegistry(standIns, w.registryCA()); err != nil {
+		return w, err
+	}
 	return w, w.startFleet(ready, config.Store)
 }
 
@@ -137,6 +142,8 @@ func (w *Env) DeleteObservations(ctx context.Context) error {
 	}
 	return Eventually(ctx, w.pg.letReaderRead) // when it is there again
 }
+
+func (w *Env) registryCA() string { return filepath.Join(w.dir, "registry-ca.pem") }
 
 func (w *Env) startFleet(ctx context.Context, kind string) error {
 	file := "sqlite://" + filepath.Join(w.dir, "fleet.db") + "?mode=rwc"
@@ -157,7 +164,7 @@ func (w *Env) startFleet(ctx context.Context, kind string) error {
 	crud, err := w.StartServer(ctx, ServerConfig{Name: "server-crud", Settings: map[string]string{
 		"API_MODE": "crud", "DATABASE_URL": database, "SEED_FILE": filepath.Join(w.root, "examples", "demo", "seed.json"), "SEED_ACCEPT": "true",
 		"AUTH_TOKEN": ReadToken, "CRUD_AUTH_TOKEN": WriteToken, "ALLOW_SHORT_TOKENS": "true", "GATES_TRUST_SHARED_TOKEN": "true", "MAX_REMOVALS": "1000", // the tests share it, and an hour
-		"REQUIRE_SECOND_PERSON": "true",
+		"REQUIRE_SECOND_PERSON": "true", "REGISTRY_CA_FILE": w.registryCA(), "VERSION_SCAN_ALLOW_PRIVATE": "true",
 	}})
 	if err != nil {
 		return err
