@@ -156,8 +156,9 @@ func (s *Server) followSource(ctx context.Context, id string, check *sourceCheck
 		return err
 	}
 	artifact.Digest = digest
+	on := st.Revision()
 	if !refused {
-		err = s.commitArtifact(ctx, id, artifact, again)
+		on, err = s.commitArtifact(ctx, doc, artifact, again)
 		refusal, refused = errors.AsType[*fleet.Error](err)
 	}
 	if !refused || record.HasApplied(doc.Source(), digest) {
@@ -167,10 +168,10 @@ func (s *Server) followSource(ctx context.Context, id string, check *sourceCheck
 	if err := s.completePlan(ctx, st, &held, id, artifact, record); err != nil {
 		return err
 	}
-	if err := s.holdArtifact(ctx, id, held); err != nil {
+	if on, err = s.holdArtifact(ctx, doc, held, on); err != nil {
 		return err
 	}
-	check.tried = triedArtifact{digest, s.cfg.Replica.State().Revision(), refusal.Code == fleet.CodeFrozen}
+	check.tried = triedArtifact{digest, on, refusal.Code == fleet.CodeFrozen}
 	return refusal
 }
 
@@ -185,10 +186,15 @@ func (s *Server) recordCheck(ctx context.Context, id string, check *sourceCheck,
 	s.sourceFailures.set(ctx, s.cfg.Logger, "the artifact of a source cannot be read", slog.String("source_id", id), check.failed)
 }
 
-// commitArtifact commits the change of an artifact.
-func (s *Server) commitArtifact(ctx context.Context, id string, a fleet.FollowedArtifact, again bool) error {
+// commitArtifact commits the change of an artifact that was read for a source, unless the source was changed since: its URL, path or keys
+// may be others now. on is the revision that the change was last computed on.
+func (s *Server) commitArtifact(ctx context.Context, source *fleet.Document, a fleet.FollowedArtifact, again bool) (on fleet.Revision, err error) {
+	id := source.ID
 	meta := store.Meta{Actor: fleet.SourceActor(id), Reason: "artifact " + cmp.Or(a.Revision, a.Tag, a.Digest)}
-	return s.automate(ctx, meta, func(tx *fleet.Tx) error {
+	return on, s.automate(ctx, meta, func(tx *fleet.Tx) error {
+		if on = tx.Base().Revision(); !isSource(tx.Base(), source) {
+			return errNothingToDo
+		}
 		guard := fleet.Guard{Careful: true}
 		if approval := tx.Base().SourceState(id).Approval; approval != nil && approval.Digest == a.Digest {
 			guard.PlanHash = approval.PlanHash
@@ -200,6 +206,12 @@ func (s *Server) commitArtifact(ctx context.Context, id string, a fleet.Followed
 		}
 		return err
 	})
+}
+
+// isSource reports whether a source is as it was read.
+func isSource(st *fleet.State, source *fleet.Document) bool {
+	doc, ok := st.Get(fleet.KindSource, source.ID)
+	return ok && doc.Revision == source.Revision
 }
 
 // applyArtifact makes the change of an artifact in a transaction, within the rights of the source.
@@ -324,20 +336,25 @@ func refusedPlan(held *fleet.HeldArtifact, err error) error {
 	return nil
 }
 
-// holdArtifact records an artifact that is not applied, unless another process has applied it.
-func (s *Server) holdArtifact(ctx context.Context, id string, held fleet.HeldArtifact) error {
-	return s.automate(ctx, store.Meta{Actor: fleet.SourceActor(id)}, func(tx *fleet.Tx) error {
-		doc, ok := tx.Base().Get(fleet.KindSource, id)
-		if !ok || doc.Source().Suspended || tx.Base().SourceState(id).HasApplied(doc.Source(), held.Digest) {
+// holdArtifact records an artifact that was refused on a revision, unless another process has applied it, or the source was changed. It
+// returns the last revision that the refusal is about: that of the record, if nothing else was committed before it.
+func (s *Server) holdArtifact(ctx context.Context, source *fleet.Document, held fleet.HeldArtifact, on fleet.Revision) (fleet.Revision, error) {
+	id, about := source.ID, on
+	err := s.automate(ctx, store.Meta{Actor: fleet.SourceActor(id)}, func(tx *fleet.Tx) error {
+		about = on
+		if !isSource(tx.Base(), source) || tx.Base().SourceState(id).HasApplied(source.Source(), held.Digest) {
 			return errNothingToDo
 		}
 		held.At = s.commitTime()
 		changed, err := tx.HoldArtifact(id, held)
 		if err == nil && !changed {
 			err = errNothingToDo
+		} else if tx.Base().Revision() == on {
+			about = on + 1
 		}
 		return err
 	})
+	return about, err
 }
 
 // releaseArtifact records that nothing is held, since the source refers to the applied artifact again.

@@ -33,6 +33,7 @@ type registry struct {
 	err       error
 	resolved  int
 	read      int
+	reading   func() // runs once in the middle of a download
 }
 
 func (r *registry) Resolve(_ context.Context, source *fleet.Source) (string, error) {
@@ -46,6 +47,10 @@ func (r *registry) Read(_ context.Context, source *fleet.Source, digest string) 
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.read++
+	if reading := r.reading; reading != nil {
+		r.reading = nil
+		reading()
+	}
 	docs, ok := r.artifacts[digest]
 	if !ok {
 		return fleet.FollowedArtifact{}, errors.New("there is no such artifact")
@@ -333,6 +338,27 @@ func TestSourceFailures(t *testing.T) {
 			require.Equal(t, "failed", p.cycle().Status.State)
 			r.push("prod", "c", fileNamespace)
 			p.ready()
+		},
+		"the source is changed in the middle of a download": func(t *testing.T, r *registry, p *sourceProcess) {
+			good := r.push("prod", "a", fileNamespace)
+			p.createSource("")
+			p.ready()
+			r.push("prod", "b", fileNamespace, fileComponent)
+			r.reading = func() { p.must(http.MethodPatch, "/sources/platform", `{"digest":"`+good+`"}`) }
+			require.Equal(t, good, p.cycle().Status.Digest, "the artifact that was left is not applied")
+			r.tags[""] = good
+			p.ready()
+			r.push("prod", "c", fileNamespace, `platform_component {"id":"x","nonsense":1}`)
+			p.must(http.MethodPatch, "/sources/platform", `{"tag":"prod"}`)
+			r.reading = func() { p.must(http.MethodPatch, "/sources/platform", `{"path":"other"}`) }
+			require.Nil(t, p.cycle().Status.Held, "nor held")
+			p.hold("/nonsense")
+			r.push("prod", "d", fileNamespace)
+			read := r.read
+			r.reading = func() { p.must(http.MethodPatch, "/sources/platform", `{"path":"third"}`) }
+			require.Equal(t, good, p.cycle().Status.Digest)
+			p.ready()
+			require.Equal(t, read+2, r.read, "the files of the new folder are read")
 		},
 		"a kind outside kinds": func(t *testing.T, r *registry, p *sourceProcess) {
 			r.push("prod", "a", fileNamespace, `access {"id":"mine","subjects":[{"source":"platform"}],"may":["admin","read"]}`)
