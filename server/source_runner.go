@@ -31,6 +31,8 @@ type ArtifactReader interface {
 const (
 	sourcesInterval      = time.Second // between two checks for due sources
 	maxSourceProblems    = 20          // in the message of a held artifact
+	maxSourceLine        = 2 << 10     // bytes of one problem
+	maxSourceMessage     = 32 << 10    // bytes of the message, which is a part of the fleet
 	maxConcurrentSources = 2           // each may hold an artifact in memory
 )
 
@@ -186,6 +188,13 @@ func (s *Server) recordCheck(ctx context.Context, id string, check *sourceCheck,
 	s.sourceFailures.set(ctx, s.cfg.Logger, "the artifact of a source cannot be read", slog.String("source_id", id), check.failed)
 }
 
+// isFailed reports whether the artifact could not be read.
+func (c *sourceCheck) isFailed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.failed != ""
+}
+
 // commitArtifact commits the change of an artifact that was read for a source, unless the source was changed since: its URL, path or keys
 // may be others now. on is the revision that the change was last computed on.
 func (s *Server) commitArtifact(ctx context.Context, source *fleet.Document, a fleet.FollowedArtifact, again bool) (on fleet.Revision, err error) {
@@ -225,7 +234,7 @@ func (s *Server) applyArtifact(tx *fleet.Tx, id string, a fleet.FollowedArtifact
 				continue
 			}
 			if bodies[i], err = fleet.ParseObject(op.Document); err != nil {
-				return fmt.Errorf("%s %q: %w", op.Kind, op.ID, err)
+				return inDocument(op, err)
 			}
 		}
 		if err := fleet.Invalid(s.misshapenDocuments(ops, bodies)); err != nil {
@@ -238,6 +247,16 @@ func (s *Server) applyArtifact(tx *fleet.Tx, id string, a fleet.FollowedArtifact
 		_, err := batch.RunParsed(ops, bodies)
 		return inDocuments(ops, err)
 	})
+}
+
+// inDocument names the document in an error about its JSON.
+func inDocument(op api.Operation, err error) error {
+	e, ok := errors.AsType[*fleet.Error](err)
+	if !ok {
+		return fmt.Errorf("%s %q: %w", op.Kind, op.ID, err)
+	}
+	detail := strings.Replace(e.Detail, "the body", "the document", 1)
+	return &fleet.Error{Code: e.Code, Problems: []fleet.Problem{{Kind: fleet.Kind(op.Kind), ID: op.ID, Detail: detail}}}
 }
 
 // inDocuments replaces the places of operations in problems by the names of their documents.
@@ -288,7 +307,19 @@ func artifactMessage(e *fleet.Error) string {
 		}
 		lines = append(lines, strings.ReplaceAll(line, "document of yours", "document of the source"))
 	}
-	return strings.Join(lines, "\n")
+	lines = strings.Split(strings.Join(lines, "\n"), "\n")
+	for i, line := range lines {
+		lines[i] = cut(line, maxSourceLine)
+	}
+	return cut(strings.Join(lines, "\n"), maxSourceMessage)
+}
+
+// cut returns at most so many bytes of a text, which may be one of the publisher.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
 // completePlan adds the plan of a change that an approval can admit.

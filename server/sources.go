@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
@@ -89,10 +90,14 @@ func (s *Server) ReconcileSource(c echo.Context, id string, _ api.ReconcileSourc
 	check := s.sources.check(id)
 	check.running.Lock()
 	defer check.running.Unlock()
-	if err := s.followSource(requestOf(c).job.Context(), id, check, true); err != nil && st.SourceState(id).Digest != "" {
-		s.cfg.Logger.DebugContext(c.Request().Context(), "a source was not reconciled", "error", err)
-	}
+	err = s.followSource(requestOf(c).job.Context(), id, check, true)
 	st = s.cfg.Replica.State()
+	if err != nil && st.SourceState(id).Held == nil && !check.isFailed() { // the status does not have it
+		if refusal, ok := errors.AsType[*fleet.Error](err); ok {
+			return &fleet.Error{Code: fleet.CodeConflict, Detail: "the artifact is not applied again: " + artifactMessage(refusal)}
+		}
+		return err
+	}
 	if doc, err = st.Find(fleet.KindSource, id); err != nil {
 		return err
 	}

@@ -523,6 +523,34 @@ func TestSourceFailures(t *testing.T) {
 			require.Empty(t, p.source().Status.Drifted)
 			p.must(http.MethodGet, "/platform_components/podinfo", "")
 		},
+		"reconcile is refused": func(t *testing.T, r *registry, p *sourceProcess) {
+			r.push("prod", "a", fileNamespace, fileComponent)
+			p.createSource("")
+			p.ready()
+			p.must(http.MethodPatch, "/platform_components/podinfo", `{"component_version":"6.0.1"}`, "X-Fleet-Override-Source", "platform", "X-Change-Reason", "INC-1")
+			p.must(http.MethodDelete, "/access/platform", "")
+			body := p.refused(http.StatusConflict, "conflict", func() (int, string) { return p.do(http.MethodPost, "/sources/platform/reconcile", "") })
+			require.Contains(t, body, "the artifact is not applied again: no access document of the source permits changes")
+			require.Len(t, p.ready().Status.Drifted, 1)
+			r.push("prod", "b", fileNamespace, fileComponent)
+			require.Contains(t, p.must(http.MethodPost, "/sources/platform/reconcile", ""), `"state":"held"`)
+			r.err = errors.New("connection refused")
+			require.Contains(t, p.must(http.MethodPost, "/sources/platform/reconcile", ""), `"state":"failed"`)
+		},
+		"a long message": func(t *testing.T, r *registry, p *sourceProcess) {
+			var docs []string
+			for i := range 10 {
+				docs = append(docs, `resource/`+strings.Repeat("å", 100_000)+jsonInt(fleet.Revision(i))+` {"id":"x"}`)
+			}
+			r.push("prod", "a", docs...)
+			p.createSource("")
+			require.Less(t, len(p.hold("there is no resource type").Status.Message), 100_000)
+		},
+		"a deep document": func(t *testing.T, r *registry, p *sourceProcess) {
+			r.push("prod", "a", fileNamespace, `platform_component {"id":"x","values":`+strings.Repeat("[", 100)+strings.Repeat("]", 100)+`}`)
+			p.createSource("")
+			p.hold(`platform_component "x": `)
+		},
 		"restore of a revision from before the source": func(t *testing.T, r *registry, p *sourceProcess) {
 			p.must(http.MethodPost, "/namespaces", `{"id":"old"}`)
 			r.push("prod", "a", fileNamespace, fileComponent)
