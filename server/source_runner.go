@@ -131,8 +131,6 @@ func (s *Server) followDue(ctx context.Context, id string) {
 
 // followSource makes one cycle of a source. again: also if its artifact is applied. The error is that of the artifact that is not applied.
 func (s *Server) followSource(ctx context.Context, id string, check *sourceCheck, again bool) (err error) {
-	s.sources.slots <- struct{}{}
-	defer func() { <-s.sources.slots }()
 	ctx, span := s.span(ctx, "follow source", attribute.String("fleet.source", id))
 	defer func() { endSpan(span, err) }()
 	st := s.cfg.Replica.State()
@@ -150,6 +148,12 @@ func (s *Server) followSource(ctx context.Context, id string, check *sourceCheck
 		return s.releaseArtifact(ctx, id, record)
 	case !again && tried == triedArtifact{digest, st.Revision(), false}:
 		return nil
+	}
+	select { // after the digest: a registry that does not answer delays no other source
+	case s.sources.slots <- struct{}{}:
+		defer func() { <-s.sources.slots }()
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 	artifact, err := s.cfg.ArtifactReader.Read(ctx, doc.Source(), digest)
 	refusal, refused := errors.AsType[*fleet.Error](err)

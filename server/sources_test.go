@@ -33,10 +33,16 @@ type registry struct {
 	err       error
 	resolved  int
 	read      int
-	reading   func() // runs once in the middle of a download
+	reading   func()      // runs once in the middle of a download
+	hanging   chan string // receives the sources whose requests for a digest never end: those with the tag hanging
 }
 
-func (r *registry) Resolve(_ context.Context, source *fleet.Source) (string, error) {
+func (r *registry) Resolve(ctx context.Context, source *fleet.Source) (string, error) {
+	if source.Tag == "hanging" {
+		r.hanging <- source.ID
+		<-ctx.Done()
+		return "", ctx.Err()
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.resolved++
@@ -297,6 +303,29 @@ func (p *sourceProcess) refused(status int, code string, answer func() (int, str
 	require.Equal(p.t, status, got, body)
 	require.Contains(p.t, body, `"error":"`+code+`"`)
 	return body
+}
+
+// TestSourceOfHangingRegistry: sources whose registry does not answer delay no other source.
+func TestSourceOfHangingRegistry(t *testing.T) {
+	t.Parallel()
+	eachStore(t, 1, func(t *testing.T, r *registry, all []*sourceProcess) {
+		t.Helper()
+		p := all[0]
+		r.hanging = make(chan string)
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		defer running.Wait()
+		defer cancel()
+		for _, id := range []string{"a", "b", "c"} {
+			p.must(http.MethodPost, "/sources", `{"id":"`+id+`","url":"oci://registry.example.com/slow","tag":"hanging"}`)
+			running.Go(func() { p.server.FollowSources(ctx) })
+			<-r.hanging
+		}
+		r.push("prod", "a", fileNamespace)
+		p.createSource("")
+		p.server.FollowSources(t.Context()) // the others run still
+		require.Equal(t, "ready", p.source().Status.State)
+	})
 }
 
 // TestSourceFailures are the failure cases of a source.
