@@ -57,18 +57,21 @@ type Reader struct {
 	Kinds Kinds
 	// Budget is that of all files, which are not trusted; nil: they are.
 	Budget *strictyaml.Budget
+	// MaxDocuments is the number of documents that are read; 0: all.
+	MaxDocuments int
 	// MaxProblems is the number of problems after which nothing more is read; 0: all problems are reported.
 	MaxProblems int
 
 	documents []Document
 	problems  []error
+	tooMany   bool
 	first     map[string]string // the source of each document, by name
 }
 
 // Untrusted returns a Reader of files of others: at most 500,000 values in a document (200 MB of memory while it is read), four million
-// in all, 128 MiB of YAML with its aliases, and 20 problems.
+// in all, 128 MiB of YAML with its aliases, 50,000 documents, and 20 problems.
 func Untrusted(kinds Kinds) *Reader {
-	return &Reader{Kinds: kinds, MaxProblems: 20, Budget: &strictyaml.Budget{Values: 4_000_000, DocumentValues: 500_000, Bytes: 128 << 20}}
+	return &Reader{Kinds: kinds, MaxDocuments: 50_000, MaxProblems: 20, Budget: &strictyaml.Budget{Values: 4_000_000, DocumentValues: 500_000, Bytes: 128 << 20}}
 }
 
 // Documents returns the documents of the files in their order, or all problems together.
@@ -90,7 +93,9 @@ func (r *Reader) problem(format string, args ...any) {
 }
 
 // full reports whether nothing more is read.
-func (r *Reader) full() bool { return r.MaxProblems > 0 && len(r.problems) > r.MaxProblems }
+func (r *Reader) full() bool {
+	return r.tooMany || r.MaxProblems > 0 && len(r.problems) > r.MaxProblems
+}
 
 // Add reads a file. The source is its name in messages.
 func (r *Reader) Add(data []byte, source string) {
@@ -215,6 +220,11 @@ func (r *Reader) addDocument(kind string, fields map[string]json.RawMessage, sou
 		return
 	}
 	d.Limited = limited
+	if n := r.MaxDocuments; n > 0 && len(r.documents) == n {
+		r.problem("%s: there are more than %d documents", source, n)
+		r.tooMany = true
+		return
+	}
 	if other, twice := r.first[d.Name()]; twice {
 		r.problem("%s: %s is in %s already", source, short(d.Name()), other)
 	}

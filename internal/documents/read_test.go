@@ -112,3 +112,19 @@ func TestUntrusted(t *testing.T) {
 		}
 	}
 }
+
+// TestTooManyDocuments: small documents of others are limited by their number, since each one costs more than its text.
+func TestTooManyDocuments(t *testing.T) {
+	t.Parallel()
+	r := Untrusted(testKinds)
+	list := strings.Builder{}
+	list.WriteString("clusters:\n")
+	for i := range 60_000 {
+		fmt.Fprintf(&list, "- id: c%d\n", i)
+	}
+	r.Add([]byte(list.String()), "fleet.yaml")
+	r.Add([]byte("kind: cluster\nid: c0\n"), "again.yaml")
+	if _, err := r.Documents(); err == nil || strings.Count(err.Error(), "\n") > 0 || !strings.Contains(err.Error(), "there are more than 50000 documents") {
+		t.Errorf("%v", err)
+	}
+}
