@@ -101,7 +101,8 @@ func (tx *Tx) checkManaged(c Commit) ([]api.RevisionOperation, error) {
 	slices.SortFunc(tx.foreign, func(a, b foreignChange) int {
 		return strings.Compare(string(a.key.kind)+"/"+a.key.id, string(b.key.kind)+"/"+b.key.id)
 	})
-	reverts := tx.requestedOnly("revert") || tx.requestedOnly("restore") && tx.requested[0].ID == "" // a restore of one document is a change
+	one := func(ran doneOperation) bool { return ran.ID != "" } // a restore of one document is a change
+	reverts := tx.requestedOnly("revert") || tx.requestedOnly("restore") && !slices.ContainsFunc(tx.requested, one)
 	var refused []foreignChange
 	overridden := map[string]int{}
 	for _, f := range tx.foreign {
