@@ -1,9 +1,7 @@
 package fleet
 
 import (
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"net/url"
 	"slices"
@@ -12,6 +10,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/internal/publickey"
 )
 
 const (
@@ -190,11 +189,8 @@ func checkSourceKeys(c *checker, v *SourceVerify) {
 	for i, key := range v.Keys[:min(len(v.Keys), maxSourceKeys)] {
 		at := fmt.Sprintf("/verify/keys/%d", i)
 		c.atMost(at, len(key), maxSourceKey, "bytes")
-		block, rest := pem.Decode([]byte(key))
-		if block == nil || strings.TrimSpace(string(rest)) != "" {
-			c.problem(at, "must be one public key as PEM")
-		} else if _, err := x509.ParsePKIXPublicKey(block.Bytes); err != nil {
-			c.problem(at, "must be a public key: PEM of type PUBLIC KEY, as cosign writes it to cosign.pub")
+		if _, err := publickey.Parse(key); err != nil {
+			c.problem(at, "%s", err)
 		}
 	}
 }

@@ -5,16 +5,15 @@ import (
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
-	"crypto/elliptic"
 	"crypto/rsa"
 	"crypto/sha256"
 	"crypto/sha512"
-	"crypto/x509"
 	"encoding/base64"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/internal/publickey"
 )
 
 // Names of cosign, for its two forms of signatures. Until version 2 a signature is a layer of the manifest with the tag sha256-DIGEST.sig: an
@@ -36,26 +35,9 @@ const maxSignatures = 20
 func parseKeys(texts []string) ([]crypto.PublicKey, error) {
 	var keys []crypto.PublicKey
 	for i, text := range texts {
-		block, rest := pem.Decode([]byte(text))
-		if block == nil || block.Type != "PUBLIC KEY" || strings.TrimSpace(string(rest)) != "" {
-			return nil, fmt.Errorf("key %d is not one public key in PEM, which begins with -----BEGIN PUBLIC KEY-----", i+1)
-		}
-		key, err := x509.ParsePKIXPublicKey(block.Bytes)
+		key, err := publickey.Parse(text)
 		if err != nil {
-			return nil, fmt.Errorf("key %d is not a valid public key", i+1)
-		}
-		switch k := key.(type) {
-		case *ecdsa.PublicKey:
-			if k.Curve != elliptic.P256() {
-				return nil, fmt.Errorf("key %d is of another curve than P-256", i+1)
-			}
-		case *rsa.PublicKey:
-			if k.N.BitLen() < 2048 {
-				return nil, fmt.Errorf("key %d is an RSA key of less than 2048 bits", i+1)
-			}
-		case ed25519.PublicKey:
-		default:
-			return nil, fmt.Errorf("key %d is none of ECDSA, RSA and Ed25519", i+1)
+			return nil, fmt.Errorf("key %d %w", i+1, err)
 		}
 		keys = append(keys, key)
 	}
