@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -45,7 +46,7 @@ type sourceRunner struct {
 
 // sourceCheck is what this process knows of one source.
 type sourceCheck struct {
-	running sync.Mutex // one cycle at a time
+	running chan struct{} // has room while no cycle runs
 
 	mu        sync.Mutex
 	due       time.Time
@@ -70,9 +71,16 @@ func (r *sourceRunner) check(id string) *sourceCheck {
 		r.checks, r.slots = map[string]*sourceCheck{}, make(chan struct{}, maxConcurrentSources)
 	}
 	if r.checks[id] == nil {
-		r.checks[id] = &sourceCheck{}
+		r.checks[id] = &sourceCheck{running: make(chan struct{}, 1)}
 	}
 	return r.checks[id]
+}
+
+// retain drops what is known of sources that do not exist any more.
+func (r *sourceRunner) retain(exists func(id string) bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.checks, func(id string, _ *sourceCheck) bool { return !exists(id) })
 }
 
 // RunSources applies the artifacts of sources until ctx ends. Any number of processes may run it: each change is computed on the State
@@ -102,6 +110,9 @@ func (s *Server) dueSources() (due []string) {
 	if s.cfg.ArtifactReader == nil || st == nil || problem != nil || s.statusWait() != "" {
 		return nil
 	}
+	exists := func(id string) bool { _, ok := st.Get(fleet.KindSource, id); return ok }
+	s.sources.retain(exists)
+	s.sourceFailures.retain(exists)
 	now := s.cfg.Now()
 	for _, doc := range st.All(fleet.KindSource) {
 		source, check := doc.Source(), s.sources.check(doc.ID)
@@ -122,10 +133,12 @@ func (s *Server) dueSources() (due []string) {
 // followDue makes a cycle of a source, unless one runs already.
 func (s *Server) followDue(ctx context.Context, id string) {
 	check := s.sources.check(id)
-	if !check.running.TryLock() {
+	select {
+	case check.running <- struct{}{}:
+		defer func() { <-check.running }()
+	default:
 		return
 	}
-	defer check.running.Unlock()
 	_ = s.followSource(ctx, id, check, false) // it is recorded
 }
 

@@ -87,10 +87,14 @@ func (s *Server) ReconcileSource(c echo.Context, id string, _ api.ReconcileSourc
 	case doc.Source().Suspended:
 		return &fleet.Error{Code: fleet.CodeConflict, Detail: "the source is suspended: resume it first"}
 	}
-	check := s.sources.check(id)
-	check.running.Lock()
-	defer check.running.Unlock()
-	err = s.followSource(requestOf(c).job.Context(), id, check, true)
+	check, ctx := s.sources.check(id), requestOf(c).job.Context()
+	select {
+	case check.running <- struct{}{}:
+		defer func() { <-check.running }()
+	case <-ctx.Done(): // the client is gone, or its time is over
+		return ctx.Err()
+	}
+	err = s.followSource(ctx, id, check, true)
 	st = s.cfg.Replica.State()
 	if err != nil && st.SourceState(id).Held == nil && !check.isFailed() { // the status does not have it
 		if refusal, ok := errors.AsType[*fleet.Error](err); ok {

@@ -2,12 +2,16 @@ package server_test
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -20,9 +24,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/server"
 	"github.com/flux-resourceset/flux-resourceset/store"
-	"github.com/flux-resourceset/flux-resourceset/store/pgtest"
-	"github.com/flux-resourceset/flux-resourceset/store/postgres"
-	"github.com/flux-resourceset/flux-resourceset/store/sqlite"
 )
 
 // registry has the artifacts that sources follow.
@@ -107,57 +108,33 @@ func eachStore(t *testing.T, processes int, test func(t *testing.T, r *registry,
 // eachStoreWith runs a test with several processes on each kind of store; without a reader, with a registry of its own.
 func eachStoreWith(t *testing.T, processes int, reader server.ArtifactReader, test func(t *testing.T, all []*sourceProcess)) {
 	t.Helper()
-	for name, open := range map[string]func(t *testing.T) func() (store.Store, clusterstatus.Store){
-		"sqlite": func(t *testing.T) func() (store.Store, clusterstatus.Store) {
-			t.Helper()
-			path := filepath.Join(t.TempDir(), "fleet.db")
-			require.NoError(t, sqlite.Migrate(t.Context(), path))
-			return func() (store.Store, clusterstatus.Store) {
-				st, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
-				require.NoError(t, err)
-				return st, sqlite.NewObservations(path)
-			}
-		},
-		"postgres": func(t *testing.T) func() (store.Store, clusterstatus.Store) {
-			t.Helper()
-			url := pgtest.URL(t)
-			require.NoError(t, postgres.Migrate(t.Context(), url))
-			return func() (store.Store, clusterstatus.Store) {
-				st, err := postgres.Open(t.Context(), postgres.Config{URL: url})
-				require.NoError(t, err)
-				table, err := postgres.NewObservations(postgres.Config{URL: url})
-				require.NoError(t, err)
-				return st, table
-			}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			reader, start, r, now := reader, open(t), &registry{tags: map[string]string{}, artifacts: map[string][]fleet.FileDocument{}}, &clock{now: time.Now()}
-			if reader == nil {
-				reader = r
-			}
-			var all []*sourceProcess
-			for range processes {
-				st, table := start()
-				p := &sourceProcess{t: t, registry: r, clock: now, history: st}
-				p.replica = store.NewReplica(store.Config{Store: st, Rules: rules})
-				require.NoError(t, p.replica.Load(t.Context()))
-				tracker := clusterstatus.NewTracker(clusterstatus.Config{Store: table})
-				var err error
-				p.server, err = server.New(server.Config{
-					Mode: server.ModeCRUD, Replica: p.replica, History: st, ClusterStatus: tracker, ArtifactReader: reader, Now: now.Now,
-					Tokens: server.Tokens{Read: readToken, Write: writeToken},
-				})
-				require.NoError(t, err)
-				tracker.Sync(t.Context(), now.Now())
-				p.http = httptest.NewServer(p.server)
-				t.Cleanup(func() { p.http.Close(); _ = table.Close(); _ = st.Close() })
-				all = append(all, p)
-			}
-			test(t, all)
-		})
-	}
+	eachDatabase(t, func(t *testing.T, start func() (store.Store, clusterstatus.Store)) {
+		t.Helper()
+		r, now := &registry{tags: map[string]string{}, artifacts: map[string][]fleet.FileDocument{}}, &clock{now: time.Now()}
+		artifacts := reader
+		if artifacts == nil {
+			artifacts = r
+		}
+		var all []*sourceProcess
+		for range processes {
+			st, table := start()
+			p := &sourceProcess{t: t, registry: r, clock: now, history: st}
+			p.replica = store.NewReplica(store.Config{Store: st, Rules: rules})
+			require.NoError(t, p.replica.Load(t.Context()))
+			tracker := clusterstatus.NewTracker(clusterstatus.Config{Store: table})
+			var err error
+			p.server, err = server.New(server.Config{
+				Mode: server.ModeCRUD, Replica: p.replica, History: st, ClusterStatus: tracker, ArtifactReader: artifacts, Now: now.Now,
+				Tokens: server.Tokens{Read: readToken, Write: writeToken},
+			})
+			require.NoError(t, err)
+			tracker.Sync(t.Context(), now.Now())
+			p.http = httptest.NewServer(p.server)
+			t.Cleanup(func() { p.http.Close(); _ = table.Close(); _ = st.Close() })
+			all = append(all, p)
+		}
+		test(t, all)
+	})
 }
 
 // do sends a request with the write token, and returns the status and the body.
@@ -325,6 +302,34 @@ func TestSourceOfHangingRegistry(t *testing.T) {
 		p.createSource("")
 		p.server.FollowSources(t.Context()) // the others run still
 		require.Equal(t, "ready", p.source().Status.State)
+	})
+}
+
+// TestReconcileOfGoneClient: a request whose client is gone does not wait for a cycle that runs.
+func TestReconcileOfGoneClient(t *testing.T) {
+	t.Parallel()
+	eachStore(t, 1, func(t *testing.T, r *registry, all []*sourceProcess) {
+		t.Helper()
+		p := all[0]
+		r.hanging = make(chan string)
+		ctx, stop := context.WithCancel(t.Context())
+		var cycle, requests sync.WaitGroup
+		defer cycle.Wait()
+		defer stop()
+		p.must(http.MethodPost, "/sources", `{"id":"slow","url":"oci://registry.example.com/slow","tag":"hanging"}`)
+		cycle.Go(func() { p.server.FollowSources(ctx) })
+		<-r.hanging
+		client, gone := context.WithCancel(t.Context())
+		for range 8 {
+			requests.Go(func() {
+				req := httptest.NewRequestWithContext(client, http.MethodPost, "/sources/slow/reconcile", http.NoBody)
+				req.Header.Set("Authorization", "Bearer "+writeToken)
+				p.server.ServeHTTP(httptest.NewRecorder(), req)
+			})
+		}
+		p.must(http.MethodGet, "/sources/slow", "")
+		gone()
+		requests.Wait() // while the cycle runs
 	})
 }
 
@@ -592,6 +597,33 @@ func TestSourceFailures(t *testing.T) {
 			p.cycle()
 			require.Equal(t, at, p.replica.State().Revision())
 		},
+		"a restore of one document beside a restore of everything": func(t *testing.T, r *registry, p *sourceProcess) {
+			r.push("prod", "a", fileComponent)
+			p.createSource("")
+			p.ready()
+			then := jsonInt(p.replica.State().Revision())
+			r.push("prod", "b", strings.Replace(fileComponent, "6.0.0", "6.1.0", 1))
+			p.ready()
+			now, one := jsonInt(p.replica.State().Revision()), `{"op":"restore","revision":`+then+`,"kind":"platform_component","id":"podinfo"}`
+			all := `{"op":"restore","revision":` + now + `}` // changes nothing
+			for _, batch := range []string{one, all + "," + one, one + "," + all} {
+				p.refused(http.StatusConflict, "managed_by_source", func() (int, string) { return p.do(http.MethodPost, "/batch", `{"operations":[`+batch+`]}`) })
+			}
+			require.Equal(t, "ready", p.source().Status.State)
+		},
+		"keys that no signature is verified with": func(t *testing.T, _ *registry, p *sourceProcess) {
+			p.createSource("")
+			other, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+			require.NoError(t, err)
+			small, err := x509.MarshalPKIXPublicKey(&other.PublicKey)
+			require.NoError(t, err)
+			key, err := json.Marshal(string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: small})))
+			require.NoError(t, err)
+			body := p.refused(http.StatusBadRequest, "validation_error", func() (int, string) {
+				return p.do(http.MethodPatch, "/sources/platform", `{"verify":{"keys":[`+string(key)+`]}}`)
+			})
+			require.Contains(t, body, "P-256")
+		},
 		"an on-call revert at night": func(t *testing.T, r *registry, p *sourceProcess) {
 			r.push("prod", "a", fileNamespace, fileComponent)
 			p.createSource("")
@@ -633,6 +665,15 @@ func TestSourceFailures(t *testing.T) {
 			status, body := p.do(http.MethodPatch, "/platform_components/podinfo", `{"version_policy":{"range":">=6"}}`, "X-Fleet-Override-Source", "platform", "X-Change-Reason", "INC-1")
 			require.Equal(t, http.StatusBadRequest, status, body)
 			require.Contains(t, body, "managed by source")
+		},
+		"a source that is created again": func(t *testing.T, r *registry, p *sourceProcess) {
+			r.err = errors.New("the registry is down")
+			p.createSource("")
+			require.Equal(t, "failed", p.cycle().Status.State)
+			p.must(http.MethodDelete, "/sources/platform", "")
+			p.server.FollowSources(t.Context())
+			p.must(http.MethodPost, "/sources", `{"id":"platform","url":"oci://registry.example.com/platform/fleet","tag":"prod"}`)
+			require.Equal(t, "pending", p.source().Status.State, "it has not been checked yet")
 		},
 		"deletion of the source frees its documents": func(t *testing.T, r *registry, p *sourceProcess) {
 			r.push("prod", "a", fileNamespace)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -17,9 +16,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/knownversions"
 	"github.com/flux-resourceset/flux-resourceset/server"
 	"github.com/flux-resourceset/flux-resourceset/store"
-	"github.com/flux-resourceset/flux-resourceset/store/pgtest"
-	"github.com/flux-resourceset/flux-resourceset/store/postgres"
-	"github.com/flux-resourceset/flux-resourceset/store/sqlite"
 )
 
 // versionProcess is one of several processes on a database.
@@ -62,76 +58,50 @@ func (p *versionProcess) push(t *testing.T, version string) int {
 // other.
 func TestPushesToTwoProcesses(t *testing.T) {
 	t.Parallel()
-	for name, open := range map[string]func(t *testing.T) func() (store.Store, clusterstatus.Store){
-		"sqlite": func(t *testing.T) func() (store.Store, clusterstatus.Store) {
-			t.Helper()
-			path := filepath.Join(t.TempDir(), "fleet.db")
-			require.NoError(t, sqlite.Migrate(t.Context(), path))
-			return func() (store.Store, clusterstatus.Store) {
-				st, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
-				require.NoError(t, err)
-				return st, sqlite.NewObservations(path)
-			}
-		},
-		"postgres": func(t *testing.T) func() (store.Store, clusterstatus.Store) {
-			t.Helper()
-			url := pgtest.URL(t)
-			require.NoError(t, postgres.Migrate(t.Context(), url))
-			return func() (store.Store, clusterstatus.Store) {
-				st, err := postgres.Open(t.Context(), postgres.Config{URL: url})
-				require.NoError(t, err)
-				table, err := postgres.NewObservations(postgres.Config{URL: url})
-				require.NoError(t, err)
-				return st, table
-			}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			start := open(t)
-			var processes []*versionProcess
-			var history store.Store
-			for range 2 {
-				st, table := start()
-				processes, history = append(processes, newVersionProcess(t, st, table)), st
-			}
-			res, err := processes[0].replica.Update(t.Context(), store.Meta{Actor: "static-write"}, func(tx *fleet.Tx) error {
-				_, err := tx.Create(fleet.KindComponent, []byte(`{"id":"podinfo","component_path":"podinfo","oci_url":"https://charts.example.com","component_version":"6.0.0","version_policy":{"range":">=6"}}`))
-				return err
-			})
-			require.NoError(t, err)
-			before := res.State.Revision()
-			require.NoError(t, processes[1].replica.SyncTo(t.Context(), before))
-			var pushing sync.WaitGroup
-			for i, p := range processes {
-				pushing.Go(func() {
-					for n := range 500 {
-						require.Equal(t, http.StatusAccepted, p.push(t, fmt.Sprintf("6.%d.%d", n%40, i)))
-					}
-				})
-			}
-			pushing.Wait()
-			for range 3 {
-				for _, p := range processes {
-					p.tracker.Sync(t.Context(), time.Now())
-				}
-			}
-			var running sync.WaitGroup
-			for range 3 {
-				for _, p := range processes {
-					running.Go(func() { p.server.MoveVersions(t.Context()) })
-				}
-			}
-			running.Wait()
-			for _, p := range processes {
-				p.server.MoveVersions(t.Context())
-				require.NoError(t, p.replica.SyncTo(t.Context(), before+1))
-				require.Equal(t, before+1, p.replica.State().Revision())
-				require.Len(t, p.replica.State().All(fleet.KindRollout), 1)
-			}
-			found, err := history.Summaries(t.Context(), store.HistoryQuery{Limit: 1}, 1)
-			require.NoError(t, err)
-			require.Equal(t, fleet.VersionAutomation, found[0].Actor)
+	eachDatabase(t, func(t *testing.T, start func() (store.Store, clusterstatus.Store)) {
+		t.Helper()
+		var processes []*versionProcess
+		var history store.Store
+		for range 2 {
+			st, table := start()
+			processes, history = append(processes, newVersionProcess(t, st, table)), st
+		}
+		res, err := processes[0].replica.Update(t.Context(), store.Meta{Actor: "static-write"}, func(tx *fleet.Tx) error {
+			_, err := tx.Create(fleet.KindComponent, []byte(`{"id":"podinfo","component_path":"podinfo","oci_url":"https://charts.example.com","component_version":"6.0.0","version_policy":{"range":">=6"}}`))
+			return err
 		})
-	}
+		require.NoError(t, err)
+		before := res.State.Revision()
+		require.NoError(t, processes[1].replica.SyncTo(t.Context(), before))
+		var pushing sync.WaitGroup
+		for i, p := range processes {
+			pushing.Go(func() {
+				for n := range 500 {
+					require.Equal(t, http.StatusAccepted, p.push(t, fmt.Sprintf("6.%d.%d", n%40, i)))
+				}
+			})
+		}
+		pushing.Wait()
+		for range 3 {
+			for _, p := range processes {
+				p.tracker.Sync(t.Context(), time.Now())
+			}
+		}
+		var running sync.WaitGroup
+		for range 3 {
+			for _, p := range processes {
+				running.Go(func() { p.server.MoveVersions(t.Context()) })
+			}
+		}
+		running.Wait()
+		for _, p := range processes {
+			p.server.MoveVersions(t.Context())
+			require.NoError(t, p.replica.SyncTo(t.Context(), before+1))
+			require.Equal(t, before+1, p.replica.State().Revision())
+			require.Len(t, p.replica.State().All(fleet.KindRollout), 1)
+		}
+		found, err := history.Summaries(t.Context(), store.HistoryQuery{Limit: 1}, 1)
+		require.NoError(t, err)
+		require.Equal(t, fleet.VersionAutomation, found[0].Actor)
+	})
 }
