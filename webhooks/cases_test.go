@@ -1,6 +1,7 @@
 package webhooks
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"net"
@@ -112,6 +113,33 @@ func TestFilters(t *testing.T) {
 	require.Equal(t, "rev_7_freeze_f_started", got.id())
 	require.Equal(t, "CHG-7", got.json(t)["data"].(map[string]any)["freeze_reason"])
 	e.until(t, "layers", func(d Delivery) bool { return d.Revision == 7 })
+}
+
+// TestHeldSource: a receiver learns that an artifact is held, once for each reason, and no value of the message.
+func TestHeldSource(t *testing.T) {
+	t.Parallel()
+	e, r := setup(t), newReceiver(t)
+	e.webhook(t, "held", r.URL, map[string]any{"events": []any{"fleet.source.held"}})
+	e.update(t, store.Meta{}, func(tx *fleet.Tx) error {
+		_, err := tx.Create(fleet.KindSource, []byte(`{"id":"platform","url":"oci://registry.example.com/fleet","tag":"prod"}`))
+		return err
+	})
+	digest := "sha256:" + strings.Repeat("a", 64)
+	for _, hash := range []string{"one", "two"} {
+		var rev fleet.Revision
+		for _, message := range []string{"password hunter2", "password hunter3"} { // the second one is the same refusal
+			at := e.update(t, store.Meta{}, func(tx *fleet.Tx) error {
+				_, err := tx.HoldArtifact("platform", fleet.HeldArtifact{SourceArtifact: fleet.SourceArtifact{Digest: digest}, Code: fleet.CodeConfirm, PlanHash: hash, Message: message})
+				return err
+			})
+			rev = cmp.Or(rev, at)
+		}
+		got := r.next(t)
+		require.Equal(t, revisionID(rev)+"_source_platform_held", got.id())
+		data := got.json(t)["data"].(map[string]any)
+		require.Equal(t, []any{"platform", digest, hash}, []any{data["source"], data["digest"], data["plan_hash"]})
+		require.NotContains(t, string(got.body), "hunter")
+	}
 }
 
 // TestBatches: a webhook that is far behind receives several revisions in one body below 64 KiB, and none is missing.
