@@ -90,7 +90,7 @@ func (s sourceCommands) createCommand() *cli.Command {
 				return err
 			}
 			body["id"] = ids[0]
-			return s.write(c, change.Operation{"op": "create", "kind": kinds.Sources.API, "document": body})
+			return kindCommands{s.session, kinds.Sources}.changeOne(c, change.Operation{"op": "create", "kind": kinds.Sources.API, "document": body})
 		}),
 	}
 }
@@ -108,7 +108,7 @@ func (s sourceCommands) setCommand() *cli.Command {
 			if err != nil {
 				return err
 			}
-			return s.write(c, kinds.Sources.Operation("patch", ids[0], map[string]any{"patch": body}))
+			return kindCommands{s.session, kinds.Sources}.changeOne(c, kinds.Sources.Operation("patch", ids[0], map[string]any{"patch": body}))
 		}),
 	}
 }
@@ -117,7 +117,7 @@ func (s sourceCommands) patchCommand(name, usage string, suspended bool) *cli.Co
 	return &cli.Command{
 		Name: name, Usage: usage, ArgsUsage: "NAME", Flags: change.WriteFlags(),
 		Action: args.WithOperands(func(c *cli.Context, ids []string) error {
-			return s.write(c, kinds.Sources.Operation("patch", ids[0], map[string]any{"patch": map[string]any{"suspended": suspended}}))
+			return kindCommands{s.session, kinds.Sources}.changeOne(c, kinds.Sources.Operation("patch", ids[0], map[string]any{"patch": map[string]any{"suspended": suspended}}))
 		}),
 	}
 }
@@ -130,7 +130,7 @@ func (s sourceCommands) approveCommand() *cli.Command {
 			args.ExampleText("source approve platform 9f2c1e0b7a6d5c4b3a29181706f5e4d3"),
 		Flags: change.WriteFlags(),
 		Action: args.WithOperands(func(c *cli.Context, ids []string) error {
-			return s.send(c, func(client conn.Client) (*http.Response, error) {
+			return kindCommands{s.session, kinds.Sources}.send(c, func(client conn.Client) (*http.Response, error) {
 				return conn.Send(c.Context, client, http.MethodPost, kinds.Sources.Calls.Document(ids[0])+"/approve", map[string]any{"plan_hash": ids[1]}, change.WriteEdits(c))
 			})
 		}),
@@ -141,27 +141,9 @@ func (s sourceCommands) reconcileCommand() *cli.Command {
 	return &cli.Command{
 		Name: "reconcile", Usage: "Apply the artifact of a source now, and write documents back that others have changed", ArgsUsage: "NAME",
 		Action: args.WithOperands(func(c *cli.Context, ids []string) error {
-			return s.send(c, func(client conn.Client) (*http.Response, error) {
+			return kindCommands{s.session, kinds.Sources}.send(c, func(client conn.Client) (*http.Response, error) {
 				return conn.Send(c.Context, client, http.MethodPost, kinds.Sources.Calls.Document(ids[0])+"/reconcile", nil, nil)
 			})
 		}),
 	}
-}
-
-// write creates or changes a source.
-func (s sourceCommands) write(c *cli.Context, op change.Operation) error {
-	return s.PerformOn(c, kinds.Sources, change.Change{Operations: change.FixedOperations(op)})
-}
-
-// send sends a request about a source and prints the answer.
-func (s sourceCommands) send(c *cli.Context, request func(conn.Client) (*http.Response, error)) error {
-	client, err := s.Connect(c)
-	if err != nil {
-		return err
-	}
-	a, err := conn.Receive(request(client))
-	if err != nil {
-		return err
-	}
-	return s.PrintChange(c, kinds.Sources.Output(a.Body))
 }

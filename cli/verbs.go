@@ -344,3 +344,21 @@ func (v kindCommands) deleteUnservedCommand(usage string) *cli.Command {
 		}),
 	}
 }
+
+// changeOne creates or changes one document.
+func (v kindCommands) changeOne(c *cli.Context, op change.Operation) error {
+	return v.PerformOn(c, v.Kind, change.Change{Operations: change.FixedOperations(op)})
+}
+
+// send sends a request about a document, which is no operation of a batch, and prints the answer.
+func (v kindCommands) send(c *cli.Context, request func(conn.Client) (*http.Response, error)) error {
+	client, err := v.Connect(c)
+	if err != nil {
+		return err
+	}
+	a, err := conn.Receive(request(client))
+	if err != nil {
+		return err
+	}
+	return v.PrintChange(c, v.Output(a.Body))
+}

@@ -76,7 +76,7 @@ func (s webhookCommands) createCommand() *cli.Command {
 			}
 			body := webhookBody(c)
 			body["id"] = ids[0]
-			return s.write(c, change.Operation{"op": "create", "kind": kinds.Webhooks.API, "document": body})
+			return kindCommands{s.session, kinds.Webhooks}.changeOne(c, change.Operation{"op": "create", "kind": kinds.Webhooks.API, "document": body})
 		}),
 	}
 }
@@ -91,7 +91,7 @@ func (s webhookCommands) setCommand() *cli.Command {
 			if len(body) == 0 {
 				return args.Errorf("%s needs --url, --kind, --event, --selector or --format", c.Command.HelpName)
 			}
-			return s.write(c, kinds.Webhooks.Operation("patch", ids[0], map[string]any{"patch": body}))
+			return kindCommands{s.session, kinds.Webhooks}.changeOne(c, kinds.Webhooks.Operation("patch", ids[0], map[string]any{"patch": body}))
 		}),
 	}
 }
@@ -101,7 +101,7 @@ func (s webhookCommands) patchCommand(name, usage string, body map[string]any) *
 	return &cli.Command{
 		Name: name, Usage: usage, ArgsUsage: "NAME", Flags: change.WriteFlags(),
 		Action: args.WithOperands(func(c *cli.Context, ids []string) error {
-			return s.write(c, kinds.Webhooks.Operation("patch", ids[0], map[string]any{"patch": body}))
+			return kindCommands{s.session, kinds.Webhooks}.changeOne(c, kinds.Webhooks.Operation("patch", ids[0], map[string]any{"patch": body}))
 		}),
 	}
 }
@@ -110,7 +110,7 @@ func (s webhookCommands) rotateCommand() *cli.Command {
 	return &cli.Command{
 		Name: "rotate", Usage: "Rotate the signing secret; for 24 hours events are also signed with the previous one", ArgsUsage: "NAME", Flags: change.WriteFlags(),
 		Action: args.WithOperands(func(c *cli.Context, ids []string) error {
-			return s.send(c, func(client conn.Client) (*http.Response, error) {
+			return kindCommands{s.session, kinds.Webhooks}.send(c, func(client conn.Client) (*http.Response, error) {
 				return conn.Send(c.Context, client, http.MethodPost, kinds.Webhooks.Calls.Document(ids[0])+"/rotate", nil, change.WriteEdits(c))
 			})
 		}),
@@ -127,29 +127,11 @@ func (s webhookCommands) replayCommand() *cli.Command {
 				return args.Errorf("%s needs --after", c.Command.HelpName)
 			}
 			after := conn.Query(url.Values{"after": {strconv.Itoa(c.Int("after"))}})
-			return s.send(c, func(client conn.Client) (*http.Response, error) {
+			return kindCommands{s.session, kinds.Webhooks}.send(c, func(client conn.Client) (*http.Response, error) {
 				return conn.Send(c.Context, client, http.MethodPost, kinds.Webhooks.Calls.Document(ids[0])+"/replay", nil, append(change.WriteEdits(c), after))
 			})
 		}),
 	}
-}
-
-// write creates or changes a webhook.
-func (s webhookCommands) write(c *cli.Context, op change.Operation) error {
-	return s.PerformOn(c, kinds.Webhooks, change.Change{Operations: change.FixedOperations(op)})
-}
-
-// send sends a request about a webhook and prints the answer.
-func (s webhookCommands) send(c *cli.Context, request func(conn.Client) (*http.Response, error)) error {
-	client, err := s.Connect(c)
-	if err != nil {
-		return err
-	}
-	a, err := conn.Receive(request(client))
-	if err != nil {
-		return err
-	}
-	return s.PrintChange(c, kinds.Webhooks.Output(a.Body))
 }
 
 func (s webhookCommands) testCommand() *cli.Command {
