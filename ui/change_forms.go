@@ -204,6 +204,11 @@ func (req *pageRequest) revealLink() string {
 // incomplete reports whether fields have to be filled in before there is a change.
 func (p changeForm) incomplete() bool { return p.Input != nil && p.Operation.Op == "" }
 
+// explains reports whether the form shows the reason of a refusal. With fields, that something does not exist is one, too.
+func (p changeForm) explains(refused *client.Error) bool {
+	return explained(refused) || p.Input != nil && refused.StatusCode == http.StatusNotFound
+}
+
 // plan returns the plan of a form.
 func (req *pageRequest) plan(p changeForm) (*api.Plan, error) {
 	switch {

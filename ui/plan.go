@@ -100,7 +100,7 @@ func (req *pageRequest) showPlan(p changeForm, status int, problem, reason strin
 		if err := req.showDocuments(&view); err != nil {
 			return err
 		}
-	case answered && explained(refused):
+	case answered && p.explains(refused):
 		req.showRefusal(&view, refused.Problem)
 	default:
 		return err
@@ -198,7 +198,7 @@ func (req *pageRequest) apply(p changeForm) error {
 		return req.showPlan(p, http.StatusBadRequest, "Enter a reason: it is stored with the revision.", reason)
 	}
 	plan, err := req.plan(p)
-	if refused, answered := errors.AsType[*client.Error](err); err != nil && (!answered || !explained(refused)) { // a refusal is shown below
+	if refused, answered := errors.AsType[*client.Error](err); err != nil && (!answered || !p.explains(refused)) { // a refusal is shown below
 		return err
 	}
 	typed := p.Confirm
@@ -210,7 +210,7 @@ func (req *pageRequest) apply(p changeForm) error {
 	}
 	// The hash makes the API refuse a change whose effect differs from the plan that was shown.
 	next, err := req.change(p, hash, reason)
-	if refused, answered := errors.AsType[*client.Error](err); answered && (refused.Problem.Error == client.CodeStale || explained(refused)) {
+	if refused, answered := errors.AsType[*client.Error](err); answered && (refused.Problem.Error == client.CodeStale || p.explains(refused)) {
 		problem := refused.Problem.Detail
 		if refused.Problem.Error == client.CodeStale {
 			problem = "The fleet has changed since this plan was made, so nothing was done. This is the new plan."

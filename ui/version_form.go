@@ -3,7 +3,9 @@ package ui
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
@@ -49,7 +51,11 @@ func versionForm(req *pageRequest) (changeForm, error) {
 	}
 	form.Command += flag + shellWord(in.Version)
 	if in.Strategy != "" {
-		form.Create = &api.RolloutCreate{ID: rolloutID(id, in), Operations: []api.Operation{form.Operation}, Strategy: in.Strategy}
+		rollout, err := req.rolloutID(id, in)
+		if err != nil {
+			return form, err
+		}
+		form.Create = &api.RolloutCreate{ID: rollout, Operations: []api.Operation{form.Operation}, Strategy: in.Strategy}
 		form.Button = "Create rollout"
 		form.Notes = []string{"The rollout " + form.Create.ID + " is created; its stages are those of the strategy " + in.Strategy + ". No cluster is served the change before a stage starts."}
 		form.Command += " --rollout " + form.Create.ID + " --strategy " + shellWord(in.Strategy)
@@ -116,15 +122,34 @@ func versionOperation(component api.PlatformComponent, in *versionInput) api.Ope
 
 var notInID = regexp.MustCompile(`[^a-z0-9.]+`)
 
-// rolloutID returns the id of the rollout that brings the version: the same change has the same id, so that it is not begun twice.
-func rolloutID(component string, in *versionInput) string {
-	id := notInID.ReplaceAllString(strings.ToLower(component+"-"+in.Version+"-"+cmp.Or(in.Cluster, in.Layer)), "-")
-	return strings.Trim(id[:min(len(id), 253)], "-.")
+// maxSameRollouts is the number of rollouts of one change that the form tells apart.
+const maxSameRollouts = 50
+
+// rolloutID returns the id of the rollout that brings the version. While one is open, the same change has its id, so that it is not begun
+// twice; after one that has ended, there is a number in the id.
+func (req *pageRequest) rolloutID(component string, in *versionInput) (string, error) {
+	base := notInID.ReplaceAllString(strings.ToLower(component+"-"+in.Version+"-"+cmp.Or(in.Cluster, in.Layer)), "-")
+	base = strings.Trim(base[:min(len(base), 240)], "-.")
+	id := base
+	for n := 2; n <= maxSameRollouts; n++ {
+		found, err := req.fleet.GetRolloutWithResponse(req.r.Context(), id, nil)
+		if refused, answered := errors.AsType[*client.Error](err); answered && refused.StatusCode == http.StatusNotFound {
+			break
+		}
+		if err != nil {
+			return "", err
+		}
+		if openRollout(found.JSON200.State) {
+			break
+		}
+		id = fmt.Sprintf("%s-%d", base, n)
+	}
+	return id, nil
 }
 
 // versionLink returns the address of the form, for a layer or a cluster if it is named; empty if the visitor may not change it there.
 func (req *pageRequest) versionLink(component, kind, id string) string {
-	if kind != client.KindPlatformComponent && !req.mayChange(runningRollout, kind, id) || kind == client.KindPlatformComponent && !req.mayChange(runningRollout, kind, component) {
+	if !req.mayChange(runningRollout, kind, id) {
 		return ""
 	}
 	address := link("components", component, "version")

@@ -39,7 +39,8 @@ func TestVersionForm(t *testing.T) {
 			"?version=%3Cimg+src%3Dx+onerror%3Dalert(1)%3E": "",
 		} {
 			rsp := env.get(page + query)
-			require.Contains(t, []int{http.StatusOK, http.StatusNotFound}, rsp.status, query)
+			require.Equal(t, http.StatusOK, rsp.status, query)
+			require.Contains(t, rsp.body, `id="version"`, "the form stays: %s", query)
 			require.Contains(t, rsp.body, says, query)
 			require.NotContains(t, rsp.body, "<img", query)
 		}
@@ -55,6 +56,23 @@ func TestVersionForm(t *testing.T) {
 	require.Contains(t, env.get(page+"?version=6.10.0&layer=dev-apps&strategy=waves").body,
 		"frs component set podinfo --layer dev-apps --component-version 6.10.0 --rollout podinfo-6.10.0-dev-apps --strategy waves")
 	require.Contains(t, env.get(page+"?version=%3E%3D6.10.0+%3C7.0.0").body, "frs component set podinfo --component-version &#39;&gt;=6.10.0 &lt;7.0.0&#39;<", "a shell reads the range as one word")
+}
+
+// TestVersionRolloutAgain: after a rollout was aborted, the same change can be made as a rollout again, and not twice at once.
+func TestVersionRolloutAgain(t *testing.T) {
+	t.Parallel()
+	env := setupChangeForms(t, writeToken)
+	const page = "/ui/components/podinfo/version?version=6.10.0&strategy=waves"
+	begin := func() string {
+		t.Helper()
+		rsp := env.send(env.client, http.MethodPost, page, changeForm{}.form(env.planHash(page)))
+		require.Equal(t, http.StatusSeeOther, rsp.status, rsp.body)
+		return rsp.header.Get("Location")
+	}
+	require.Equal(t, "/ui/rollouts/podinfo-6.10.0", begin())
+	env.act("podinfo-6.10.0", "abort")
+	require.Equal(t, "/ui/rollouts/podinfo-6.10.0-2", begin())
+	env.unchanged(func() { require.Contains(t, env.get(page).body, "podinfo-6.10.0-2", "it is open") })
 }
 
 func (env *testEnv) componentVersion(id string) string {
