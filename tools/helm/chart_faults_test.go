@@ -171,6 +171,8 @@ func TestNetworkPolicyEgress(t *testing.T) {
 	for values, ports := range map[string]string{
 		`config: {versionScan: true}`:                                 "443",
 		`config: {versionScan: true, versionScanAllowHTTP: true}`:     "443 80",
+		`config: {sources: true}`:                                     "443",
+		`config: {sources: true, versionScanAllowHTTP: true}`:         "443 80",
 		`config: {publicURL: "https://f.example.com"}`:                "443",
 		`config: {publicURL: "https://f", webhookAllowHTTP: true}`:    "443 80",
 		`config: {otlpEndpoint: "https://c", versionScan: true}`:      "443",
@@ -183,6 +185,21 @@ func TestNetworkPolicyEgress(t *testing.T) {
 	policy := valid(t, service, onSQLite+"networkPolicy: {enabled: true, egress: [{ports: [{port: 5000}], to: [{ipBlock: {cidr: 10.0.0.0/8}}]}]}")["NetworkPolicy flux-api"]
 	if got := policy.at("spec", "egress"); !strings.Contains(got, `{"ports":[{"port":5000}],"to":[{"ipBlock":{"cidr":"10.0.0.0/8"}}]}`) || !strings.Contains(got, `{"port":53,"protocol":"UDP"}`) {
 		t.Error(got)
+	}
+}
+
+// Sources reach registries with the settings of scans, also without scans.
+func TestSourcesWithoutScans(t *testing.T) {
+	t.Parallel()
+	crud := valid(t, service, onPostgres+`config: {sources: true, versionScanAllowPrivate: true, registryAuthFile: /registry/config.json, registryCAFile: /registry/ca.pem}`)["Deployment flux-api-crud"]
+	env := crud.at("spec", "template", "spec", "containers", "env")
+	for _, one := range []string{`{"name":"REGISTRY_AUTH_FILE","value":"/registry/config.json"}`, `{"name":"REGISTRY_CA_FILE","value":"/registry/ca.pem"}`, `{"name":"VERSION_SCAN_ALLOW_PRIVATE","value":"true"}`} {
+		if !strings.Contains(env, one) {
+			t.Errorf("the container has no %s", one)
+		}
+	}
+	if strings.Contains(env, `"VERSION_SCAN"`) {
+		t.Error("it scans")
 	}
 }
 

@@ -174,6 +174,8 @@ tolerations:
 {{- end }}
 {{- if $v.config.versionScan }}
 - {name: VERSION_SCAN, value: "true"}
+{{- end }}
+{{- if or $v.config.versionScan $v.config.sources }}
 {{- if $v.config.versionScanAllowHTTP }}
 - {name: VERSION_SCAN_ALLOW_HTTP, value: "true"}
 {{- end }}
