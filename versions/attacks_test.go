@@ -811,11 +811,12 @@ func TestProxy(t *testing.T) {
 			w.WriteHeader(http.StatusForbidden)
 			return
 		}
-		w.WriteHeader(http.StatusOK)
 		from, _, err := w.(http.Hijacker).Hijack() //nolint:forcetypeassert // a server's is one
 		if err != nil {
 			return
 		}
+		// Not before Hijack: a byte that the client sends in answer could go into the server's buffer.
+		_, _ = io.WriteString(from, "HTTP/1.1 200 OK\r\n\r\n")
 		go func() { _, _ = io.Copy(to, from) }()
 		_, _ = io.Copy(from, to)
 	})
