@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/test/faults/internal/check"
 	"github.com/flux-resourceset/flux-resourceset/test/faults/internal/history"
 )
@@ -26,6 +27,7 @@ var promises = map[check.Rule]string{
 	check.Age:          "polls answered from a copy that is too old",
 	check.Across:       "answers of one process that took a cluster back from another one",
 	check.Authority:    "commits by tokens that were revoked",
+	check.Source:       "artifacts half made, doubled, turned back, or lost",
 	check.Log:          "contradictions in the log",
 	check.Heals:        "processes that did not heal, or broke",
 }
@@ -54,6 +56,15 @@ func report(w io.Writer, h *history.History, v check.Verdict) {
 	}
 	fmt.Fprintf(w, "  %-18s %d acknowledged (%s), %d revisions in the log\n", "writes", acknowledged, counts(ops), len(h.Commits))
 	fmt.Fprintf(w, "  %-18s %d refused (%s), %d unknown\n", "", refused, counts(refusals), unknown)
+	if h.Run.Artifacts > 0 {
+		commits := 0
+		for _, c := range h.Commits {
+			if c.Actor == fleet.SourceActor(check.FollowedSource) {
+				commits++
+			}
+		}
+		fmt.Fprintf(w, "  %-18s %d pushed; %d commits by the source\n", "artifacts", h.Run.Artifacts, commits)
+	}
 	statuses := map[string]int{}
 	for _, p := range h.Polls {
 		key := "no answer"

@@ -34,7 +34,7 @@ const (
 
 // Rules returns all rules in order.
 func Rules() []Rule {
-	return []Rule{NoWrongEmpty, Whole, Forward, Durable, Doubt, Fresh, Age, Across, Authority, Log, Heals}
+	return []Rule{NoWrongEmpty, Whole, Forward, Durable, Doubt, Fresh, Age, Across, Authority, Source, Log, Heals}
 }
 
 // Violation is one breach of a promise.
@@ -95,6 +95,7 @@ func History(h *history.History) Verdict {
 	j.checkService()
 	j.checkAcross()
 	j.checkAuthority()
+	j.checkSource()
 	j.checkHealed()
 	for _, n := range h.Notes {
 		if n.Wrong {

@@ -2,6 +2,7 @@ package check
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 	"time"
 
@@ -72,6 +73,56 @@ func canonicalETag(t *testing.T, h *history.History, revision int64) string {
 	a, err := s.Answer(doc, fleet.KindNamespace)
 	require.NoError(t, err)
 	return a.ETag
+}
+
+// followed adds the commits of a source with the given artifacts, one in each of the two documents.
+func followed(t *testing.T, h *history.History, actor string, artifacts ...[2]int) {
+	t.Helper()
+	before := [2]json.RawMessage{}
+	for _, numbers := range artifacts {
+		c := history.Commit{Revision: fleet.Revision(len(h.Commits) + 1), ID: uuid.New(), At: h.Commits[0].At, Actor: actor}
+		for i, n := range numbers {
+			if n == 0 {
+				continue
+			}
+			after := json.RawMessage(`{"id":"` + FollowedPair[i] + `","labels":{"pair":"` + ArtifactValue(n) + `"},"annotations":{},"deletion_policy":"delete"}`)
+			c.Changes = append(c.Changes, history.Change{Kind: fleet.KindNamespace, ID: FollowedPair[i], Before: before[i], After: after})
+			before[i] = after
+		}
+		h.Commits = append(h.Commits, c)
+	}
+	h.Run.Artifacts = 2
+}
+
+// TestSourceRule: what an artifact may do wrong, and what not.
+func TestSourceRule(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		actor     string
+		artifacts [][2]int
+		says      string
+	}{
+		"both in order":    {"source:platform", [][2]int{{1, 1}, {2, 2}}, ""},
+		"one left out":     {"source:platform", [][2]int{{2, 2}}, ""},
+		"half of one":      {"source:platform", [][2]int{{1, 1}, {2, 0}, {0, 2}}, "one document"},
+		"twice":            {"source:platform", [][2]int{{1, 1}, {2, 2}, {2, 2}}, "after 2"},
+		"back":             {"source:platform", [][2]int{{2, 2}, {1, 1}}, "artifact 1 after 2"},
+		"the last is lost": {"source:platform", [][2]int{{1, 1}}, "2 were pushed"},
+		"of another":       {"token:static", [][2]int{{1, 1}, {2, 2}}, "by token:static"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := small(t)
+			followed(t, h, tc.actor, tc.artifacts...)
+			v := History(h)
+			if tc.says == "" {
+				require.Zero(t, v.Count(Source), v.Violations)
+				return
+			}
+			require.Positive(t, v.Count(Source))
+			require.Contains(t, fmt.Sprint(v.Violations), tc.says)
+		})
+	}
 }
 
 func TestHistoryWithoutAFaultIsKept(t *testing.T) {

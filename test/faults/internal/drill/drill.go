@@ -1,7 +1,7 @@
 // Package drill runs real servers on a real database with writers and pollers, injects faults, and records every request
 // with its answer. Package check judges the record.
 //
-// Reading order: drill.go (a run), fleet.go (the initial fleet), writers.go, hangups.go and pollers.go (load),
+// Reading order: drill.go (a run), fleet.go (the initial fleet), writers.go, hangups.go, source.go and pollers.go (load),
 // nemesis.go (faults), damage.go (damage to the store).
 package drill
 
@@ -40,6 +40,8 @@ type Config struct {
 	Hold time.Duration
 	// Rest is the mean time between two faults. Default 4 s, less in a short run.
 	Rest time.Duration
+	// PushPace is the time between two artifacts of the source. Default 5 s, less in a short run.
+	PushPace time.Duration
 	// WritePace and PollPace are the mean pauses of one writer and one poller. Default 70 ms and 12 ms.
 	WritePace, PollPace time.Duration
 	// Healing bounds the recovery of all processes after the last fault. Default 90 s.
@@ -61,6 +63,7 @@ type Drill struct {
 	cfg       Config
 	rec       *history.Recorder
 	db        rig.Database
+	pipeline  *pipeline // nil: the servers follow no source
 	processes []*rig.Process
 	endpoints []history.Endpoint
 }
@@ -84,6 +87,7 @@ func (c Config) withDefaults() Config {
 	}
 	def(&c.Hold, min(3*time.Second, c.Duration/20))
 	def(&c.Rest, min(4*time.Second, c.Duration/50))
+	def(&c.PushPace, min(5*time.Second, c.Duration/10))
 	def(&c.Healing, 90*time.Second)
 	def(&c.WritePace, 70*time.Millisecond)
 	def(&c.PollPace, 12*time.Millisecond)
@@ -181,7 +185,15 @@ func (d *Drill) open(ctx context.Context) (func() error, error) {
 	if d.cfg.Damage == "" && volume == nil {
 		d.rec.Notef(false, "the disk cannot be made full here: %v", unfillable)
 	}
+	if d.cfg.Damage == "" {
+		if d.pipeline, err = newPipeline(d.cfg.Dir); err != nil {
+			return nil, err
+		}
+	}
 	return func() error {
+		if d.pipeline != nil {
+			d.pipeline.registry.Close()
+		}
 		for _, p := range d.processes {
 			p.End()
 		}
@@ -213,6 +225,9 @@ func (d *Drill) start(ctx context.Context) error {
 		}
 		if c.Mode == rig.CRUD {
 			c.Seed = file
+			if d.pipeline != nil {
+				c.Settings = append(c.Settings, d.pipeline.settings()...)
+			}
 		}
 		p := rig.NewProcess(c, d.rec)
 		d.processes = append(d.processes, p)
@@ -220,7 +235,10 @@ func (d *Drill) start(ctx context.Context) error {
 			return err
 		}
 	}
-	return d.heal(ctx, 1)
+	if err := d.heal(ctx, 1); err != nil || d.pipeline == nil {
+		return err
+	}
+	return d.follow(ctx)
 }
 
 func (d *Drill) cruds() []*rig.Process {
@@ -242,6 +260,10 @@ func (d *Drill) runUnderLoad(ctx context.Context) error {
 	}
 	_ = rig.Rest(ctx, min(time.Second, d.cfg.Duration/10)) // load without faults
 	stopWriting()
+	if err := d.awaitArtifact(ctx); err != nil {
+		d.rec.Notef(true, "%v", err)
+	}
+	d.rec.Artifacts(d.pipeline.pushed)
 	newest, err := d.settledRevision(ctx)
 	if err != nil {
 		return err

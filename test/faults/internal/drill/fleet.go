@@ -6,6 +6,7 @@ import (
 	"maps"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/test/faults/internal/check"
 	"github.com/flux-resourceset/flux-resourceset/test/faults/internal/history"
 )
 
@@ -99,16 +100,17 @@ func parseAnswer(r fleet.Kind, body []byte) (inputs int, mixed string) {
 		switch in.ID {
 		case "left", "right":
 			pair[in.ID] = in.Source.Tag
-		case "even", "odd":
+		case "even", "odd", check.FollowedPair[0], check.FollowedPair[1]:
 			pair[in.ID] = in.Labels["pair"]
 		}
 	}
-	one, other := "left", "right"
-	if r == fleet.KindNamespace {
-		one, other = "even", "odd"
-	}
-	if r != fleet.KindRoleBinding && pair[one] != pair[other] {
-		mixed = fmt.Sprintf("%s has %q, %s has %q", one, pair[one], other, pair[other])
+	alike := map[fleet.Kind][][2]string{fleet.KindComponent: {{"left", "right"}}, fleet.KindNamespace: {{"even", "odd"}, check.FollowedPair}}
+	for _, of := range alike[r] {
+		one, other := pair[of[0]], pair[of[1]]
+		assigning := of == check.FollowedPair && (one == "" || other == "") // one after the other
+		if one != other && !assigning {
+			mixed = fmt.Sprintf("%s has %q, %s has %q", of[0], one, of[1], other)
+		}
 	}
 	return len(answer.Inputs), mixed
 }

@@ -25,6 +25,9 @@ func (d *Drill) startWriters(ctx context.Context, prefix string) (stop func()) {
 		hangUps, revoked := extraWriter("hang-up", 2), extraWriter("revoked", 3)
 		wg.Go(func() { hangUps.runHangUps(ctx) })
 		wg.Go(func() { revoked.runRevocations(ctx) })
+		if d.pipeline != nil {
+			wg.Go(func() { d.runPipeline(ctx) })
+		}
 	})
 }
 

@@ -171,6 +171,13 @@ func (r *Recorder) Newest(revision int64) {
 	r.h.Run.Newest = revision
 }
 
+// Artifacts records the number of artifacts that were pushed for the source.
+func (r *Recorder) Artifacts(pushed int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.h.Run.Artifacts = pushed
+}
+
 // Damaged records that the store is about to be damaged.
 func (r *Recorder) Damaged() {
 	r.mu.Lock()

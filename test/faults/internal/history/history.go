@@ -36,6 +36,8 @@ type Run struct {
 	Endpoints []Endpoint `json:"endpoints"`
 	// Newest is the revision that every process must reach after the last fault.
 	Newest int64 `json:"newest"`
+	// Artifacts is the number of artifacts that were pushed for the source; 0: there is none.
+	Artifacts int `json:"artifacts,omitempty"`
 	// Staleness is MAX_STALENESS in microseconds; 0: unlimited.
 	Staleness int64 `json:"staleness,omitempty"`
 	// Kept: each process has a STATE_DIR and starts from it, so its answers must not go back over a restart.
