@@ -33,7 +33,7 @@ type ociRegistry struct {
 	host string
 }
 
-func newOCIRegistry(t *testing.T) *ociRegistry {
+func newOCIRegistry(t testing.TB) *ociRegistry {
 	t.Helper()
 	r := &ociRegistry{Server: httptest.NewTLSServer(ociserver.New(ociserver.Logger(slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo))))}
 	t.Cleanup(r.Close)
@@ -48,7 +48,7 @@ func (r *ociRegistry) reader() server.ArtifactReader {
 }
 
 // push pushes files as flux push artifact does.
-func (r *ociRegistry) push(t *testing.T, reference string, files map[string]string) {
+func (r *ociRegistry) push(t testing.TB, reference string, files map[string]string) {
 	t.Helper()
 	var archive bytes.Buffer
 	zipped := gzip.NewWriter(&archive)
