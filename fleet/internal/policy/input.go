@@ -1,0 +1,103 @@
+package policy
+
+import (
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// Input is what rules read of a change. The variables of rules have the names of the fields, in lower case.
+type Input struct {
+	Change Change
+	// Effect computes the effect. It is called at most once, and only if a rule reads it.
+	Effect func() (*Effect, error)
+	Recent Recent
+	Now    time.Time
+}
+
+// Change is the change itself.
+type Change struct {
+	Kind      string // change, revert, restore, rollout, version or source
+	Actor     string
+	Author    string
+	Reason    string
+	Rollout   string // id of the rollout whose operation it is; empty: none
+	Source    string // id of the source that makes it; empty: none
+	Documents []*Document
+}
+
+// Document is a changed document. Before is nil for a new one, After for a deleted one.
+type Document struct {
+	Kind, ID, Action string
+	Before, After    json.RawMessage
+
+	once          sync.Once
+	before, after any
+	err           error
+}
+
+// Recent has the removals without a plan's hash in the last hour, this change excluded.
+type Recent struct{ Removals int }
+
+// Effect is the effect on clusters, sorted by id.
+type Effect struct {
+	Clusters []*Cluster
+	Removals int
+
+	once sync.Once
+	list any // of the clusters, as rules read it
+}
+
+// Cluster is the effect on one cluster. Before is nil for one that joins, After for one that leaves.
+type Cluster struct {
+	ID            string
+	Before, After *Version
+	Removals      int
+	// Lists computes the inputs that differ. It is called at most once, and only if a rule reads them.
+	Lists func() (*Lists, error)
+
+	once  sync.Once
+	lists *Lists
+	err   error
+}
+
+// latest returns the version after the change, or that before it.
+func (c *Cluster) latest() *Version {
+	if c.After != nil {
+		return c.After
+	}
+	return c.Before
+}
+
+// Version is a cluster before or after the change.
+type Version struct {
+	Environment string
+	Labels      map[string]string
+}
+
+// Lists are the inputs of a cluster that differ.
+type Lists struct {
+	Components   []*Entry[api.FluxPlatformComponent]
+	Namespaces   []*Entry[api.FluxNamespace]
+	RoleBindings []*Entry[api.FluxRoleBinding]
+	Resources    map[string][]*Entry[map[string]any] // by resource type
+}
+
+// Entry is an input before and after the change, as polls have it. Before is nil for a new one, After for a removed one. Clusters with
+// the same inputs share it.
+type Entry[T any] struct {
+	ID            string
+	Before, After *T
+}
+
+// variables returns the variables of rules.
+func (in *Input) variables() map[string]any {
+	return map[string]any{
+		"change": object{changeType, &in.Change},
+		"effect": func() any { return in.effect() },
+		"recent": object{recentType, &in.Recent},
+		"now":    in.Now,
+	}
+}

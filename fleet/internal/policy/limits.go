@@ -1,0 +1,77 @@
+package policy
+
+import (
+	"slices"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/checker"
+	"github.com/google/cel-go/common/types"
+)
+
+const (
+	// MaxCost is the maximum number of steps of one expression on a change. A step takes about 100 ns.
+	MaxCost = 10_000_000
+	// maxEstimate is the maximum number of steps of an expression when it is written, on a change of all clusters of a large fleet. It
+	// is higher, since few changes reach all sizes that the estimate assumes.
+	maxEstimate = 100_000_000
+)
+
+// Sizes of values for the estimate of the cost. Evaluations count what they find, so a larger value is no risk.
+const (
+	expectedClusters = 10_000
+	expectedEntries  = 8 // of other lists and maps
+	expectedText     = 64
+)
+
+const (
+	maxDepth         = 64 // of an expression
+	maxNesting       = 4  // of loops in loops
+	maxNodes         = 4096
+	maxRegexProgram  = 500
+	maxParseRecovery = 10
+)
+
+// Budget limits the steps of all policies on one change. The zero value permits none; see [NewBudget].
+type Budget struct{ left uint64 }
+
+// NewBudget returns the budget of one change.
+func NewBudget() *Budget { return &Budget{4 * MaxCost} }
+
+// limits are the options that limit expressions.
+func limits() []cel.EnvOption {
+	return []cel.EnvOption{
+		cel.ParserRecursionLimit(maxDepth),
+		cel.ParserErrorRecoveryLimit(maxParseRecovery),
+		cel.ParserExpressionSizeLimit(MaxRuleBytes),
+		cel.ExpressionNodeLimit(maxNodes),
+		cel.ExpressionNestingDepthLimit(maxDepth),
+		cel.RegexProgramSizeLimit(maxRegexProgram),
+		cel.ExtendedValidations(),
+		cel.ASTValidators(cel.ValidateComprehensionNestingLimit(maxNesting)),
+	}
+}
+
+// sizes estimates the sizes of values when a rule is written.
+type sizes struct{}
+
+func (sizes) EstimateSize(node checker.AstNode) *checker.SizeEstimate {
+	size := uint64(expectedEntries)
+	path := node.Path()
+	switch {
+	case slices.Equal(path, []string{"effect", "clusters"}), slices.Equal(path, []string{"change", "documents"}):
+		size = expectedClusters
+	case node.Type().Kind() == types.StringKind || node.Type().Kind() == types.BytesKind:
+		size = expectedText
+	}
+	return &checker.SizeEstimate{Min: 0, Max: size}
+}
+
+func (sizes) EstimateCallCost(function, _ string, _ *checker.AstNode, _ []checker.AstNode) *checker.CallEstimate {
+	if function == functionSemver || function == functionMatchesLabels {
+		return &checker.CallEstimate{CostEstimate: checker.CostEstimate{Min: baseCost, Max: baseCost + 4*expectedText}}
+	}
+	return nil
+}
+
+// baseCost are the steps of a function of this package.
+const baseCost = 10

@@ -1,0 +1,151 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	"github.com/google/cel-go/interpreter"
+)
+
+// The library counts the steps of an evaluation too, but its time then grows with the square of the iterations of a loop. So this file
+// counts: one step for each call and each variable that is read, and more for large values. Each iteration of a loop has at least one.
+
+// meter counts the steps of one evaluation at a time.
+type meter struct {
+	ctx   context.Context //nolint:containedctx // of the evaluation
+	left  uint64
+	check int // steps until the next look at the context
+}
+
+// bytesPerStep is the number of bytes of a text, or of elements of a list, that count as a step.
+const bytesPerStep = 8
+
+// maxConstantSteps is the number of steps that the constants of an expression may take.
+const maxConstantSteps = 10_000
+
+// checkEvery is the number of calls after which an evaluation checks whether its context has ended.
+const checkEvery = 1024
+
+// spend counts a step with a result. The library turns the panics into errors.
+func (m *meter) spend(out ref.Val) {
+	steps := uint64(1)
+	switch v := out.(type) {
+	case types.String:
+		steps += uint64(len(v)) / bytesPerStep
+	case types.Bytes:
+		steps += uint64(len(v)) / bytesPerStep
+	case traits.Sizer:
+		if n, ok := v.Size().(types.Int); ok && n > 0 {
+			steps += uint64(n) / bytesPerStep
+		}
+	}
+	if steps > m.left {
+		m.left = 0
+		panic(interpreter.EvalCancelledError{Message: "too many steps", Cause: interpreter.CostLimitExceeded})
+	}
+	m.left -= steps
+	if m.check--; m.check < 0 {
+		m.check = checkEvery
+		if m.ctx.Err() != nil {
+			panic(interpreter.EvalCancelledError{Message: "interrupted", Cause: interpreter.ContextCancelled})
+		}
+	}
+}
+
+// decorate adds the meter to a node of a program. The nodes of other sorts are only reached through these.
+func (m *meter) decorate(node interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
+	switch n := node.(type) {
+	case *meteredCall, *meteredAttribute:
+		return node, nil
+	case interpreter.InterpretableAttribute:
+		return &meteredAttribute{n, m}, nil
+	case interpreter.InterpretableCall:
+		return &meteredCall{n, m}, nil
+	}
+	return node, nil
+}
+
+type meteredCall struct {
+	interpreter.InterpretableCall
+	meter *meter
+}
+
+func (c *meteredCall) Exec(frame *interpreter.ExecutionFrame) ref.Val {
+	out := c.InterpretableCall.Exec(frame)
+	c.meter.spend(out)
+	return out
+}
+
+func (c *meteredCall) Eval(vars interpreter.Activation) ref.Val {
+	return c.Exec(interpreter.AsFrame(vars))
+}
+
+type meteredAttribute struct {
+	interpreter.InterpretableAttribute
+	meter *meter
+}
+
+func (a *meteredAttribute) Exec(frame *interpreter.ExecutionFrame) ref.Val {
+	out := a.InterpretableAttribute.Exec(frame)
+	a.meter.spend(out)
+	return out
+}
+
+func (a *meteredAttribute) Eval(vars interpreter.Activation) ref.Val {
+	return a.Exec(interpreter.AsFrame(vars))
+}
+
+// meteredProgram is a program with its meter. One evaluation at a time uses it.
+type meteredProgram struct {
+	program cel.Program
+	meter   *meter
+}
+
+func newMeteredProgram(env *cel.Env, ast *cel.Ast) (*meteredProgram, error) {
+	m := &meter{ctx: context.Background(), left: maxConstantSteps} // the library evaluates constants now
+	program, err := env.Program(ast, cel.EvalOptions(cel.OptOptimize), cel.CustomDecoratorV2(m.decorate))
+	return &meteredProgram{program, m}, err
+}
+
+var errTooManySteps = errors.New("the policies of the fleet together take too many steps on this change: make a smaller change, or simplify their rules")
+
+// evaluate evaluates one expression.
+func (e *expression) evaluate(ctx context.Context, vars any, budget *Budget) (ref.Val, error) {
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	if budget.left == 0 {
+		return nil, errTooManySteps
+	}
+	p, ok := e.idle.Get().(*meteredProgram)
+	if !ok {
+		var err error
+		if p, err = newMeteredProgram(e.env, e.ast); err != nil {
+			return nil, err
+		}
+	}
+	limit := min(MaxCost, budget.left)
+	p.meter.ctx, p.meter.left, p.meter.check = ctx, limit, checkEvery
+	out, _, err := p.program.Eval(vars)
+	budget.left -= limit - p.meter.left
+	p.meter.ctx = context.Background()
+	e.idle.Put(p)
+	if cause := context.Cause(ctx); cause != nil {
+		return nil, cause
+	}
+	if ended, ok := errors.AsType[interpreter.EvalCancelledError](err); ok && ended.Cause == interpreter.CostLimitExceeded {
+		if limit < MaxCost {
+			return nil, errTooManySteps
+		}
+		return nil, fmt.Errorf("it takes more than %d steps on this change", MaxCost)
+	}
+	if err != nil {
+		return nil, errors.New(plainText(err.Error()))
+	}
+	return out, nil
+}
