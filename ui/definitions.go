@@ -16,6 +16,8 @@ const maxDefinitions = 200
 type definitionList struct {
 	List  string
 	Items []pageLink
+	Table documentTable // in place of Items, of a kind with columns
+	All   string        // the page with all of its documents; empty: this is all
 	Count int
 }
 
@@ -28,6 +30,16 @@ func (req *pageRequest) definitionLists() (out []definitionList, err error) {
 		}
 	}
 	for i := 0; i < len(listed); i++ { // listed grows by the resource types
+		if len(listed[i].columns) > 0 {
+			list, err := req.firstDocuments(listed[i])
+			if err != nil {
+				return nil, err
+			}
+			if list.Count > 0 {
+				out = append(out, list)
+			}
+			continue
+		}
 		ids, err := listed[i].ids(req.r.Context(), req.fleet)
 		if err != nil {
 			return nil, err
@@ -37,7 +49,7 @@ func (req *pageRequest) definitionLists() (out []definitionList, err error) {
 		}
 		list := definitionList{List: listed[i].list, Count: len(ids)}
 		for _, one := range ids {
-			list.Items = append(list.Items, pageLink{one.text(), listed[i].page(one.ID)})
+			list.Items = append(list.Items, pageLink{one.Text(), listed[i].page(one.ID)})
 			if listed[i].name == client.KindResourceType {
 				listed = append(listed, resourceKind(one.ID))
 			}
@@ -45,6 +57,17 @@ func (req *pageRequest) definitionLists() (out []definitionList, err error) {
 		out = append(out, list)
 	}
 	return out, nil
+}
+
+// firstDocuments returns the first documents of a kind with columns, in the order of its own page.
+func (req *pageRequest) firstDocuments(k kind) (definitionList, error) {
+	rows, err := k.documents(req)
+	if err != nil {
+		return definitionList{}, err
+	}
+	list := definitionList{List: k.list, Count: len(rows), All: link("definitions", k.list), Table: k.table(rows, "", "")}
+	list.Table.Rows = rows[:min(len(rows), tableRows)]
+	return list, nil
 }
 
 type definitionsView struct {

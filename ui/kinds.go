@@ -21,7 +21,12 @@ type kind struct {
 	listAll     func(ctx context.Context, fleet *client.Client) (*http.Response, error) // nil unless the page of definitions lists it
 	serviceOnly bool                                                                    // only the service uses it: clusters do not poll it, and the page does not delete it
 	admin       bool                                                                    // only administrators may read it
+	columns     []column                                                                // of its table; none: the page of definitions shows only ids
+	sortedBy    string                                                                  // field of the column that the table is sorted by at first, descending with "-"; empty: by the name
 }
+
+// column is a column of a table of documents: a field of the API's document.
+type column struct{ Title, Field string }
 
 // maxListedTokens is the number of tokens that are listed and searched: each cluster may have one.
 const maxListedTokens = 1000
@@ -75,6 +80,7 @@ var kinds = []kind{
 	},
 	{
 		name: kindFreeze, list: "freezes", title: "Freezes", serviceOnly: true,
+		columns: []column{{"State", "state"}, {"Clusters", "selector"}, {"Frozen now", "frozen"}, {"Until", "until"}, {"Reason", "reason"}}, sortedBy: "state",
 		get: func(ctx context.Context, fleet *client.Client, id string, _ *int64) (*http.Response, error) {
 			return fleet.GetFreeze(ctx, id, nil)
 		},
@@ -84,6 +90,7 @@ var kinds = []kind{
 	},
 	{
 		name: "strategy", list: "strategies", title: "Strategies", serviceOnly: true,
+		columns: []column{{"Description", "description"}, {"Changed", "updated_at"}},
 		get: func(ctx context.Context, fleet *client.Client, id string, _ *int64) (*http.Response, error) {
 			return fleet.GetStrategy(ctx, id, nil)
 		},
@@ -93,6 +100,7 @@ var kinds = []kind{
 	},
 	{
 		name: "access", list: "access", title: "Access", serviceOnly: true, admin: true,
+		columns: []column{{"Subjects", "subjects"}, {"May", "may"}, {"On", "on"}, {"Expires", "expires_at"}, {"Description", "description"}},
 		get: func(ctx context.Context, fleet *client.Client, id string, _ *int64) (*http.Response, error) {
 			return fleet.GetAccess(ctx, id, nil)
 		},
@@ -120,6 +128,7 @@ var kinds = []kind{
 	},
 	{
 		name: "token", list: "tokens", title: "Tokens", serviceOnly: true, admin: true,
+		columns: []column{{"Role", "role"}, {"Cluster", "cluster_id"}, {"Expires", "expires_at"}, {"Created", "created_at"}, {"Description", "description"}}, sortedBy: "expires_at",
 		get: func(ctx context.Context, fleet *client.Client, id string, _ *int64) (*http.Response, error) {
 			return fleet.GetToken(ctx, id, nil)
 		},
@@ -177,8 +186,8 @@ type namedID struct {
 	Name string `json:"name"`
 }
 
-// text returns the name, or else the id.
-func (n namedID) text() string { return cmp.Or(n.Name, n.ID) }
+// Text returns the name, or else the id.
+func (n namedID) Text() string { return cmp.Or(n.Name, n.ID) }
 
 // ids returns the ids of all documents of the kind, in the order of the API: sorted.
 func (k kind) ids(ctx context.Context, fleet *client.Client) (ids []namedID, err error) {

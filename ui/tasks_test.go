@@ -153,6 +153,10 @@ var fleetQuestions = []question{
 	{"Does the rollout progress, and what does it wait for?", 0, func(a *user) {
 		a.sees(".rollouts", "grafana-8.2", "running", "1/2\u202f000", `a person starts stage "half"`)
 	}},
+	{"Which tokens expire first?", 1, func(a *user) {
+		a.follow(`nav a[href="/ui/definitions"]`)
+		a.sees("main", "Tokens\n2", "Expires", "ci-old\tread\t\t2099-01-02")
+	}},
 	{"Stop everything", 2, func(a *user) {
 		a.follow(".top .stop")
 		a.Run(chromedp.SendKeys("#reason", "INC-7: outage of the registry", chromedp.ByQuery), chromedp.SendKeys("#confirm", "all clusters", chromedp.ByQuery))
@@ -174,6 +178,9 @@ func setupIncident(t *testing.T, clusters int) *testEnv {
 	env.reportAll()
 	env.createRollout("grafana-8.2")
 	env.act("grafana-8.2", "start")
+	for name, expires := range map[string]string{"ci-old": "2099-01-02T00:00:00Z", "ci-new": "2099-06-01T00:00:00Z"} {
+		env.call("POST", "/tokens", `{"name":"`+name+`","role":"read","expires_at":"`+expires+`"}`)
+	}
 	env.api.CountClusters()
 	return env
 }

@@ -74,6 +74,7 @@ func New(cfg Config) (*Page, error) {
 		"/search/suggest":                   showSuggestions,
 		"/help":                             showHelp,
 		"/definitions":                      showDefinitions,
+		"/definitions/{list}":               showDocuments,
 		"/definitions/{list}/{id}":          showDefinition,
 		"/webhooks":                         showWebhooks,
 		"/":                                 func(*pageRequest) error { return errNotFound },

@@ -1,0 +1,217 @@
+package ui
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// tableRows is the number of documents that the page of definitions shows of a kind with columns; the kind's own page has all.
+const tableRows = 8
+
+// documentCell is a value in a table: a time or a text.
+type documentCell struct {
+	Time time.Time
+	Text string
+}
+
+// documentRow is a document in a table.
+type documentRow struct {
+	namedID
+
+	Link  string
+	Cells []documentCell
+}
+
+// documentTable is a table of documents of one kind.
+type documentTable struct {
+	Columns []sortLink
+	Rows    []documentRow
+}
+
+// sortLink is the title of a column, which sorts by it.
+type sortLink struct {
+	Title, Link string
+	Sorted      string // ascending or descending; empty: by another column
+}
+
+// documents returns all documents of the kind as rows of its columns, in the order of the first time in them, the soonest first, or of the API.
+func (k kind) documents(req *pageRequest) (rows []documentRow, err error) {
+	rsp, err := k.listAll(req.r.Context(), req.fleet)
+	if err != nil {
+		return nil, err
+	}
+	defer rsp.Body.Close()
+	var all []map[string]json.RawMessage
+	if err := json.NewDecoder(rsp.Body).Decode(&all); err != nil {
+		return nil, err
+	}
+	for _, doc := range all {
+		var row documentRow
+		for field, to := range map[string]*string{"id": &row.ID, "name": &row.Name} {
+			if text, ok := doc[field]; ok {
+				if err := json.Unmarshal(text, to); err != nil {
+					return nil, err
+				}
+			}
+		}
+		row.Link = k.page(row.ID)
+		for _, c := range k.columns {
+			cell, err := makeCell(doc[c.Field])
+			if err != nil {
+				return nil, err
+			}
+			row.Cells = append(row.Cells, cell)
+		}
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+// makeCell returns a value as people read it.
+func makeCell(value json.RawMessage) (documentCell, error) {
+	if len(value) == 0 {
+		return documentCell{}, nil
+	}
+	var v any
+	decoder := json.NewDecoder(bytes.NewReader(value))
+	decoder.UseNumber()
+	if err := decoder.Decode(&v); err != nil {
+		return documentCell{}, err
+	}
+	if text, ok := v.(string); ok {
+		if at, err := time.Parse(time.RFC3339, text); err == nil {
+			return documentCell{Time: at}, nil
+		}
+	}
+	return documentCell{Text: shortText(v)}, nil
+}
+
+// shortText returns a JSON value in one line, without punctuation that a reader does not need.
+func shortText(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case bool:
+		if v {
+			return "yes"
+		}
+		return ""
+	case []any:
+		parts := make([]string, len(v))
+		for i, one := range v {
+			parts[i] = shortText(one)
+		}
+		return strings.Join(parts, ", ")
+	case map[string]any:
+		var parts []string
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			if text := shortText(v[name]); text != "" {
+				parts = append(parts, name+" "+text)
+			}
+		}
+		return strings.Join(parts, " ")
+	default:
+		return fmt.Sprint(v)
+	}
+}
+
+// contains reports whether one of the row's texts contains the search.
+func (r documentRow) contains(search string) bool {
+	has := func(text string) bool { return strings.Contains(strings.ToLower(text), search) }
+	return has(r.Text()) || slices.ContainsFunc(r.Cells, func(c documentCell) bool { return has(c.Text) })
+}
+
+// sortRows sorts by a column, by the name for a negative one: the soonest time, the lowest text first; empty cells come last in both directions.
+func sortRows(rows []documentRow, column int, descending bool) {
+	slices.SortStableFunc(rows, func(a, b documentRow) int {
+		order := strings.Compare(a.Text(), b.Text())
+		if column >= 0 {
+			x, y := a.Cells[column], b.Cells[column]
+			if (x == documentCell{}) != (y == documentCell{}) {
+				if (x == documentCell{}) {
+					return 1
+				}
+				return -1
+			}
+			order = cmp.Or(x.Time.Compare(y.Time), strings.Compare(x.Text, y.Text))
+		}
+		if descending {
+			return -order
+		}
+		return order
+	})
+}
+
+// table returns the rows sorted by the field of a column, or as the kind is at first, with links that keep the search.
+func (k kind) table(rows []documentRow, sort, search string) documentTable {
+	by, descending := strings.CutPrefix(cmp.Or(sort, k.sortedBy, "id"), "-")
+	at := slices.IndexFunc(k.columns, func(c column) bool { return c.Field == by })
+	sortRows(rows, at, descending)
+	return documentTable{k.sortLinks(at, descending, search), rows}
+}
+
+type documentListView struct {
+	frame
+	List, Query, Sort string
+	Table             documentTable
+	Pages             pager
+	All               int
+}
+
+// showDocuments lists the documents of a kind with columns: with a search, sorted by a column, in pages.
+func showDocuments(req *pageRequest) error {
+	list := req.r.PathValue("list")
+	k := kindOfList(list)
+	if len(k.columns) == 0 {
+		return errNotFound
+	}
+	if k.admin && !req.may("admin") {
+		return errNotAdmin
+	}
+	rows, err := k.documents(req)
+	if err != nil {
+		return err
+	}
+	view := documentListView{List: list, Query: req.query("q"), Sort: req.query("sort"), All: len(rows)}
+	if search := strings.ToLower(strings.TrimSpace(view.Query)); search != "" {
+		rows = slices.DeleteFunc(rows, func(r documentRow) bool { return !r.contains(search) })
+	}
+	view.Table = k.table(rows, view.Sort, view.Query)
+	query := url.Values{}
+	for name, value := range map[string]string{"q": view.Query, "sort": view.Sort} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	offset := min(req.offset(), len(rows))
+	view.Table.Rows = rows[offset:min(offset+rowsPerPage, len(rows))]
+	view.Pages = makePager(link("definitions", list), query, rowsPerPage, offset, len(view.Table.Rows), len(rows))
+	view.frame = req.frame(k.title, "definitions")
+	return req.show("documents", view)
+}
+
+// sortLinks returns the titles of the columns, the name first, with links that sort by them or turn the order around.
+func (k kind) sortLinks(sorted int, descending bool, search string) (links []sortLink) {
+	for i, c := range append([]column{{"Name", "id"}}, k.columns...) {
+		to, out := c.Field, sortLink{Title: c.Title}
+		if i-1 == sorted {
+			if out.Sorted = "descending"; !descending {
+				out.Sorted, to = "ascending", "-"+to
+			}
+		}
+		query := url.Values{"sort": {to}}
+		if search != "" {
+			query.Set("q", search)
+		}
+		out.Link = link("definitions", k.list) + "?" + query.Encode()
+		links = append(links, out)
+	}
+	return links
+}
