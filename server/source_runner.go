@@ -347,20 +347,9 @@ func (s *Server) completePlan(ctx context.Context, st *fleet.State, held *fleet.
 	if held.Code != fleet.CodeConfirm && held.Code != fleet.CodeFrozen { // freezes end, and the approval then still counts
 		return nil
 	}
-	tx := st.Begin()
-	tx.UseContext(ctx)
-	tx.ClusterFilters(s.tracker.Filters())
-	tx.Guard(fleet.Guard{Off: true})
-	if _, err := s.applyArtifact(tx, id, a, false); err != nil {
-		return refusedPlan(held, err)
-	}
-	res, err := tx.Finish(fleet.Commit{At: s.commitTime(), Actor: fleet.SourceActor(id)})
+	plan, err := s.planArtifact(ctx, st, id, a)
 	if err != nil {
 		return refusedPlan(held, err)
-	}
-	plan, err := res.Plan()
-	if err != nil {
-		return err
 	}
 	held.PlanHash = plan.PlanHash
 	if held.Code == fleet.CodeConfirm {

@@ -14,6 +14,11 @@ import (
 
 const maxDriftedShown = 100
 
+var (
+	errNoArtifactReader = &fleet.Error{Code: fleet.CodeConflict, Detail: "this server reads no artifacts"}
+	errSuspendedSource  = &fleet.Error{Code: fleet.CodeConflict, Detail: "the source is suspended: resume it first"}
+)
+
 var descSourceStopped = desc("source_stopped", "1 while an artifact of a source is held, or cannot be read by this process; absent while it is suspended.", "source")
 
 // collectSources reports the sources whose artifacts are not applied.
@@ -81,11 +86,11 @@ func (s *Server) ReconcileSource(c echo.Context, id string, _ api.ReconcileSourc
 	}
 	switch wait := s.statusWait(); {
 	case s.cfg.ArtifactReader == nil:
-		return &fleet.Error{Code: fleet.CodeConflict, Detail: "this server reads no artifacts"}
+		return errNoArtifactReader
 	case wait != "":
 		return &fleet.Error{Code: fleet.CodeConflict, Detail: wait}
 	case doc.Source().Suspended:
-		return &fleet.Error{Code: fleet.CodeConflict, Detail: "the source is suspended: resume it first"}
+		return errSuspendedSource
 	}
 	check, ctx := s.sources.check(id), requestOf(c).job.Context()
 	select {

@@ -32,6 +32,7 @@ type registry struct {
 	tags      map[string]string // digests
 	artifacts map[string][]fleet.FileDocument
 	err       error
+	readErr   error
 	resolved  int
 	read      int
 	reading   func()      // runs once in the middle of a download
@@ -57,6 +58,9 @@ func (r *registry) Read(_ context.Context, source *fleet.Source, digest string) 
 	if reading := r.reading; reading != nil {
 		r.reading = nil
 		reading()
+	}
+	if r.readErr != nil {
+		return fleet.FollowedArtifact{}, r.readErr
 	}
 	docs, ok := r.artifacts[digest]
 	if !ok {

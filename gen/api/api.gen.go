@@ -3916,6 +3916,9 @@ type Plan struct {
 	// Rendered The Kubernetes objects that differ. Only inputs that the change affects are rendered.
 	Rendered *RenderedPlan `json:"rendered,omitempty"`
 
+	// Adopted Of the plan of a source: the documents that exist, and that it would manage.
+	Adopted []SourceDocument `json:"adopted,omitempty"`
+
 	// Totals The size of the effect of a change.
 	Totals PlanTotals `json:"totals"`
 }
@@ -9741,6 +9744,12 @@ type ApproveSourceParams struct {
 	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
 	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// PlanSourceParams defines parameters for PlanSource.
+type PlanSourceParams struct {
 	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }

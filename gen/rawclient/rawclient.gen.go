@@ -1762,6 +1762,14 @@ type ClientInterface interface {
 	// Corresponds with POST /sources/{id}/approve (the `ApproveSource` operationId).
 	ApproveSource(ctx context.Context, id SourceID, params *ApproveSourceParams, body ApproveSourceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// PlanSource Plan the held artifact of a source
+	//
+	// Downloads the held artifact again, and answers with its effect as an approval makes it, with the documents that the source would
+	// adopt. `plan_hash` is for the approval. 409 `conflict` if nothing is held, if the artifact cannot be read, or if no approval admits it.
+	//
+	// Corresponds with GET /sources/{id}/plan (the `PlanSource` operationId).
+	PlanSource(ctx context.Context, id SourceID, params *PlanSourceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ReconcileSource Apply the artifact of a source now
 	//
 	// Requests the artifact and applies it at once, also one that is applied already: documents that others have changed get the content of the files again. The answer
@@ -5536,6 +5544,24 @@ func (c *Client) ApproveSourceWithBody(ctx context.Context, id SourceID, params 
 // Corresponds with POST /sources/{id}/approve (the `ApproveSource` operationId).
 func (c *Client) ApproveSource(ctx context.Context, id SourceID, params *ApproveSourceParams, body ApproveSourceJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewApproveSourceRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PlanSource Plan the held artifact of a source
+//
+// Downloads the held artifact again, and answers with its effect as an approval makes it, with the documents that the source would
+// adopt. `plan_hash` is for the approval. 409 `conflict` if nothing is held, if the artifact cannot be read, or if no approval admits it.
+//
+// Corresponds with GET /sources/{id}/plan (the `PlanSource` operationId).
+func (c *Client) PlanSource(ctx context.Context, id SourceID, params *PlanSourceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPlanSourceRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -20790,6 +20816,55 @@ func NewApproveSourceRequestWithBody(server string, id SourceID, params *Approve
 	return req, nil
 }
 
+// NewPlanSourceRequest constructs an http.Request for the PlanSource method
+func NewPlanSourceRequest(server string, id SourceID, params *PlanSourceParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/sources/%s/plan", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XFleetMinRevision != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewReconcileSourceRequest constructs an http.Request for the ReconcileSource method
 func NewReconcileSourceRequest(server string, id SourceID, params *ReconcileSourceParams) (*http.Request, error) {
 	var err error
@@ -25235,6 +25310,16 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /sources/{id}/approve (the `ApproveSource` operationId).
 	ApproveSourceWithResponse(ctx context.Context, id SourceID, params *ApproveSourceParams, body ApproveSourceJSONRequestBody, reqEditors ...RequestEditorFn) (*ApproveSourceResponse, error)
 
+	// PlanSourceWithResponse Plan the held artifact of a source
+	//
+	// Downloads the held artifact again, and answers with its effect as an approval makes it, with the documents that the source would
+	// adopt. `plan_hash` is for the approval. 409 `conflict` if nothing is held, if the artifact cannot be read, or if no approval admits it.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /sources/{id}/plan (the `PlanSource` operationId).
+	PlanSourceWithResponse(ctx context.Context, id SourceID, params *PlanSourceParams, reqEditors ...RequestEditorFn) (*PlanSourceResponse, error)
+
 	// ReconcileSourceWithResponse Apply the artifact of a source now
 	//
 	// Requests the artifact and applies it at once, also one that is applied already: documents that others have changed get the content of the files again. The answer
@@ -29609,6 +29694,38 @@ func (r ApproveSourceResponse) StatusCode() int {
 	return 0
 }
 
+// PlanSourceResponse200Headers the declared response headers of an HTTP 200 response for PlanSource
+type PlanSourceResponse200Headers struct {
+	Age            *int
+	Warning        *string
+	XFleetRevision *int64
+}
+
+type PlanSourceResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Plan
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *PlanSourceResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r PlanSourceResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PlanSourceResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
 // ReconcileSourceResponse200Headers the declared response headers of an HTTP 200 response for ReconcileSource
 type ReconcileSourceResponse200Headers struct {
 	ETag           *string
@@ -33406,6 +33523,22 @@ func (c *ClientWithResponses) ApproveSourceWithResponse(ctx context.Context, id 
 		return nil, err
 	}
 	return ParseApproveSourceResponse(rsp)
+}
+
+// PlanSourceWithResponse Plan the held artifact of a source
+//
+// Downloads the held artifact again, and answers with its effect as an approval makes it, with the documents that the source would
+// adopt. `plan_hash` is for the approval. 409 `conflict` if nothing is held, if the artifact cannot be read, or if no approval admits it.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /sources/{id}/plan (the `PlanSource` operationId).
+func (c *ClientWithResponses) PlanSourceWithResponse(ctx context.Context, id SourceID, params *PlanSourceParams, reqEditors ...RequestEditorFn) (*PlanSourceResponse, error) {
+	rsp, err := c.PlanSource(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePlanSourceResponse(rsp)
 }
 
 // ReconcileSourceWithResponse Apply the artifact of a source now
@@ -40614,6 +40747,59 @@ func ParseApproveSourceResponse(rsp *http.Response) (*ApproveSourceResponse, err
 				return nil, err
 			}
 			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParsePlanSourceResponse parses an HTTP response from a PlanSourceWithResponse call
+func ParsePlanSourceResponse(rsp *http.Response) (*PlanSourceResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PlanSourceResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Plan
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers PlanSourceResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
 		}
 		if values := rsp.Header.Values("Warning"); len(values) > 0 {
 			var value string

@@ -38,7 +38,7 @@ var rights = byOperation(
 	operationRights{[]fleet.Right{fleet.RightWrite, fleet.RightPlan, fleet.RightPushVersion, fleet.RightRevert}, []string{"ApplyBatch"}},
 	operationRights{[]fleet.Right{fleet.RightAdmin}, []string{
 		"ListAccess", "CreateAccess", "GetAccess", "PatchAccess", "DeleteAccess", "EndSessions", "ListWebhooks", "CreateWebhook", "GetWebhook", "UpdateWebhook",
-		"ListSources", "CreateSource", "GetSource", "PatchSource", "DeleteSource", "ApproveSource", "ReconcileSource", "PatchWebhook", "DeleteWebhook", "GetWebhookHistory", "GetWebhookSecret", "RotateWebhook", "TestWebhook", "ReplayWebhook", "ListTokens", "CreateToken", "GetToken",
+		"ListSources", "CreateSource", "GetSource", "PatchSource", "DeleteSource", "PlanSource", "ApproveSource", "ReconcileSource", "PatchWebhook", "DeleteWebhook", "GetWebhookHistory", "GetWebhookSecret", "RotateWebhook", "TestWebhook", "ReplayWebhook", "ListTokens", "CreateToken", "GetToken",
 		"RevokeToken", "RotateToken", "GetBackup",
 	}},
 )
