@@ -124,16 +124,38 @@ func (s sourceCommands) patchCommand(name, usage string, suspended bool) *cli.Co
 
 func (s sourceCommands) approveCommand() *cli.Command {
 	return &cli.Command{
-		Name: "approve", Usage: "Approve the held artifact of a source: it is applied once, while its effect has this plan's hash", ArgsUsage: "NAME PLAN_HASH",
-		Description: "source get NAME shows the reason and the hash. An approval admits adoption of existing documents, removals, and an artifact\n" +
-			"that was applied before; no invalid documents, missing rights or freezes.\n\n" +
-			args.ExampleText("source approve platform 9f2c1e0b7a6d5c4b3a29181706f5e4d3"),
-		Flags: change.WriteFlags(),
-		Action: args.WithOperands(func(c *cli.Context, ids []string) error {
-			return kindCommands{s.session, kinds.Sources}.send(c, func(client conn.Client) (*http.Response, error) {
-				return conn.Send(c.Context, client, http.MethodPost, kinds.Sources.Calls.Document(ids[0])+"/approve", map[string]any{"plan_hash": ids[1]}, change.WriteEdits(c))
+		Name: "approve", Usage: "Approve the held artifact of a source: it is applied once, while its effect has this plan's hash", ArgsUsage: "NAME [PLAN_HASH]",
+		Description: "Without PLAN_HASH, it shows the plan and asks: a person at a terminal approves exactly what it shows. A script names the hash of\n" +
+			"the plan that --plan showed. An approval admits adoption of existing documents, removals, and an artifact that was applied before;\n" +
+			"no invalid documents, missing rights or freezes.\n\n" +
+			args.ExampleText("source approve platform", "source approve platform --plan --full", "source approve platform 9f2c1e0b7a6d5c4b3a29181706f5e4d3"),
+		Flags: append(change.WriteFlags(),
+			&cli.BoolFlag{Name: "plan", Usage: "show the effect on each cluster, without an approval; exit code 0: none, 1: changes, 3: error"}, change.FullFlag()),
+		Action: func(c *cli.Context) error {
+			ids, err := args.Operands(c, []string{"NAME", "PLAN_HASH"}[:min(max(c.NArg(), 1), 2)]...)
+			if err != nil {
+				return err
+			}
+			path := kinds.Sources.Calls.Document(ids[0])
+			approve := func(client conn.Client, hash string) (*http.Response, error) {
+				return conn.Send(c.Context, client, http.MethodPost, path+"/approve", map[string]any{"plan_hash": hash}, change.WriteEdits(c))
+			}
+			switch {
+			case len(ids) == 2 && c.Bool("plan"):
+				return args.Errorf("--plan shows the plan of the held artifact, so it excludes PLAN_HASH")
+			case len(ids) == 2:
+				return kindCommands{s.session, kinds.Sources}.send(c, func(client conn.Client) (*http.Response, error) { return approve(client, ids[1]) })
+			case c.Bool("dry-run") && !c.Bool("plan"):
+				return args.Errorf("--dry-run needs the PLAN_HASH that --plan shows")
+			case !c.Bool("plan") && !s.Interactive():
+				return args.Errorf("confirmation required: not a terminal; name the PLAN_HASH that --plan shows")
+			}
+			return s.Perform(c, change.Change{
+				Operations: change.FixedOperations(), PlanPath: path + "/plan", Description: "approve this plan", PrintsSummary: true,
+				Request: func(client conn.Client, hash string) (conn.Answer, error) { return conn.Receive(approve(client, hash)) },
+				Show:    func(_ conn.Client, a conn.Answer) error { return s.PrintChange(c, kinds.Sources.Output(a.Body)) },
 			})
-		}),
+		},
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"net/http"
 	"net/url"
 	"reflect"
 	"slices"
@@ -37,6 +38,8 @@ type Change struct {
 	UnconfirmedInScripts bool
 	// PlanRequest is the body of the request for its plan; nil: its operations.
 	PlanRequest map[string]any
+	// PlanPath is the path of the API that has its plan; empty: the plan is requested with PlanRequest.
+	PlanPath string
 	// rendered requests the objects of its plan; nil: none.
 	rendered *api.PlanRendering
 	// stages describes the stages of the rollout that it would create; nil: it creates none.
@@ -53,6 +56,11 @@ type Change struct {
 
 // plan requests the plan of the change.
 func (ch Change) plan(s *Engine, c *cli.Context, client conn.Client) (json.RawMessage, api.Plan, error) {
+	if ch.PlanPath != "" {
+		return s.receivePlan(func() (*http.Response, error) {
+			return conn.Send(c.Context, client, http.MethodGet, ch.PlanPath, nil, nil)
+		})
+	}
 	ops, err := ch.Operations(client)
 	if err != nil {
 		return nil, api.Plan{}, err

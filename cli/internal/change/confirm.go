@@ -58,7 +58,7 @@ func (s *Engine) confirmBeforeSending(c *cli.Context, client conn.Client, ch Cha
 			return "", err
 		}
 	}
-	if asking && (ch.Description != "" && len(plan.Changes) > 0 || removesAnything(plan)) {
+	if asking && (ch.Description != "" && len(plan.Changes)+len(plan.Adopted) > 0 || removesAnything(plan)) {
 		return plan.PlanHash, s.confirmPlan(c, plan, ch)
 	}
 	if asking && !limited && !c.IsSet("rollout") { // --max-removals is of a script, which may run with a pseudo-terminal

@@ -35,9 +35,16 @@ func (s *Engine) RequestPlan(c *cli.Context, client conn.Client, request map[str
 	}) {
 		edits = append(edits, func(ctx context.Context, req *http.Request) error { return s.Connection.SendToken(ctx, req, false) })
 	}
+	return s.receivePlan(func() (*http.Response, error) {
+		return conn.Send(c.Context, client, http.MethodPost, "/plan", request, edits)
+	})
+}
+
+// receivePlan returns the plan that a request is answered with. Its warnings are in the plan.
+func (s *Engine) receivePlan(request func() (*http.Response, error)) (json.RawMessage, api.Plan, error) {
 	var a conn.Answer
 	if err := s.WithoutWarnings(func() (err error) {
-		a, err = conn.Receive(conn.Send(c.Context, client, http.MethodPost, "/plan", request, edits))
+		a, err = conn.Receive(request())
 		return err
 	}); err != nil {
 		return nil, api.Plan{}, err
@@ -81,7 +88,7 @@ func (s *Engine) ShowPlan(c *cli.Context, client conn.Client, ch Change) error {
 		},
 		Names: func() ([]string, error) { return planview.AffectedClusters(plan), nil },
 	})
-	if err == nil && len(plan.Changes) > 0 {
+	if err == nil && len(plan.Changes)+len(plan.Adopted) > 0 {
 		err = ErrDiffers
 	}
 	return err

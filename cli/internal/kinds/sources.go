@@ -1,6 +1,8 @@
 package kinds
 
 import (
+	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -25,6 +27,20 @@ var Sources = Kind{
 				d.URL, d.Status.Digest, plan, message,
 			}
 		}),
+	},
+	parts: func(document json.RawMessage) ([]render.Table, error) {
+		var d api.Source
+		if err := json.Unmarshal(document, &d); err != nil {
+			return nil, fmt.Errorf("unexpected response of the server: %w", err)
+		}
+		if d.Status.Held == nil {
+			return nil, nil
+		}
+		held := render.Table{Header: []string{"HELD " + d.Status.Held.Digest}}
+		for line := range strings.SplitSeq(d.Status.Held.Message, "\n") {
+			held.Rows = append(held.Rows, []string{line})
+		}
+		return []render.Table{held}, nil
 	},
 	List: "sources", Calls: conn.Calls{Path: "/sources", Revisions: "source"},
 }

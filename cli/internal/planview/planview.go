@@ -53,7 +53,8 @@ func Plan(plan api.Plan, made *Objects, style Style) string {
 		w.linef("%s %s", w.paint(render.Yellow, "Warning:"), render.Printable(warning))
 	}
 	w.linef("")
-	if len(plan.Changes) == 0 {
+	w.adopted(plan.Adopted)
+	if len(plan.Changes) == 0 && len(plan.Adopted) == 0 {
 		w.linef("Nothing would change.")
 		return strings.TrimPrefix(w.b.String(), "\n")
 	}
@@ -98,7 +99,7 @@ func Totals(plan api.Plan) string {
 
 // counts writes the totals, removals last and in red.
 func (w *writer) counts(plan api.Plan) {
-	w.linef("Documents: %s", render.Printable(strings.Join(w.documents(plan.Changes), ", ")))
+	w.linef("Documents: %s", render.Printable(cmp.Or(strings.Join(w.documents(plan.Changes), ", "), "none changes")))
 	w.linef("%s", Totals(plan))
 	if plan.Totals.Clusters == 0 && len(plan.Ownership) == 0 {
 		w.linef("It changes stored data only; no cluster receives another input.")
@@ -131,6 +132,22 @@ func (w *writer) documents(refs []api.ChangeRef) []string {
 		}
 	}
 	return out
+}
+
+// adopted writes the documents that a source would manage from then on.
+func (w *writer) adopted(docs []api.SourceDocument) {
+	if len(docs) == 0 {
+		return
+	}
+	names := make([]string, len(docs))
+	for i, d := range docs {
+		names[i] = fmt.Sprintf("%s/%s (%s)", w.KindName(d.Kind), d.ID, d.File)
+	}
+	exist := "exist"
+	if len(docs) == 1 {
+		exist = "exists"
+	}
+	w.linef("The source would manage %s that %s: %s", summarize.Count(len(docs), "document"), exist, Names(names, w.Full))
 }
 
 // Names lists names; unless all are requested, it counts those above [ShownNames].

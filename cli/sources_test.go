@@ -1,0 +1,58 @@
+package cli_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/flux-resourceset/flux-resourceset/cli"
+)
+
+const (
+	sourcePlan = `200 {"base_revision":4,"plan_hash":"abc","confirmation_required":false,"totals":{"clusters":1,"added":1,"changed":0,"removed":0,"removals":0},` +
+		`"changes":[{"kind":"cluster","id":"c1","action":"create"}],"groups":[{"clusters":["c1"],"effect":{"namespaces":{"added":[{"id":"shop"}],"changed":[],"removed":[]}}}],` +
+		`"adopted":[{"kind":"platform_component","id":"podinfo","file":"fleet/podinfo.yaml"}],"ownership":[],"results":[],"warnings":["look twice"]}`
+	adoptionPlan = `200 {"base_revision":4,"plan_hash":"abc","confirmation_required":false,"totals":{"clusters":0,"added":0,"changed":0,"removed":0,"removals":0},` +
+		`"changes":[],"groups":[],"adopted":[{"kind":"namespace","id":"shop","file":"shop.yaml"}],"ownership":[],"results":[],"warnings":[]}`
+	approvedSource = `200 {"id":"platform","url":"oci://registry.example.com/fleet","tag":"prod","status":{"state":"held","documents":0,"drifted":[]}}`
+)
+
+// TestApproveSource: a person sees the plan of the held artifact, and approves this plan and no other. A script names the hash.
+func TestApproveSource(t *testing.T) {
+	t.Parallel()
+	const plan, approve = "GET /sources/platform/plan", "POST /sources/platform/approve"
+	for name, test := range map[string]struct {
+		args, plan, reply string
+		terminal          bool
+		code              int
+		requests          []string
+		shows             []string
+	}{
+		"yes": {
+			args: "source approve platform", plan: sourcePlan, reply: "y\n", terminal: true, requests: []string{plan, approve},
+			shows: []string{"1 document that exists: component/podinfo (fleet/podinfo.yaml)", "create cluster/c1", "inputs of 1 cluster: 1 added", "Warning: look twice", "Plan hash abc", "approve this plan? [y/N]"},
+		},
+		"no":                         {args: "source approve platform", plan: sourcePlan, reply: "n\n", terminal: true, code: 1, requests: []string{plan}, shows: []string{"Plan hash abc"}},
+		"documents stay as they are": {args: "source approve platform", plan: adoptionPlan, reply: "n\n", terminal: true, code: 1, requests: []string{plan}, shows: []string{"namespace/shop (shop.yaml)", "[y/N]"}},
+		"a hash":                     {args: "source approve platform abc", requests: []string{approve}},
+		"only the plan":              {args: "source approve platform --plan", plan: sourcePlan, code: 1, requests: []string{plan}},
+		"a script without a hash":    {args: "source approve platform", code: 2, shows: []string{"confirmation required: not a terminal; name the PLAN_HASH that --plan shows"}},
+		"a dry run without a hash":   {args: "source approve platform --dry-run", terminal: true, code: 2, shows: []string{"--dry-run needs the PLAN_HASH"}},
+		"nothing is held":            {args: "source approve platform", plan: `409 {"error":"conflict","detail":"no artifact of source \"platform\" is held"}`, terminal: true, code: 1, requests: []string{plan}, shows: []string{"is held"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url, requests := scripted(t, map[string][]string{plan: {test.plan}, approve: {approvedSource}})
+			env := cli.Env{StdinTerminal: test.terminal, StderrTerminal: test.terminal, Stdin: strings.NewReader(test.reply)}
+			got := run(t, env, map[string]string{"FLUX_API_URL": url, "NO_COLOR": "1"}, strings.Fields(test.args)...)
+			if got.code != test.code || !slices.Equal(*requests, test.requests) {
+				t.Errorf("exit %d, want %d; sent %q, want %q\n%s", got.code, test.code, *requests, test.requests, got.stderr)
+			}
+			for _, want := range test.shows {
+				if !strings.Contains(got.stderr, want) {
+					t.Errorf("no %q in\n%s", want, got.stderr)
+				}
+			}
+		})
+	}
+}
