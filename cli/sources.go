@@ -1,14 +1,18 @@
 package cli
 
 import (
+	"errors"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/change"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/prompt"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
 
@@ -80,7 +84,7 @@ func (s sourceCommands) createCommand() *cli.Command {
 				"source create platform --url oci://registry.example.com/platform/fleet --tag prod --verify-key cosign.pub --prune",
 				"access create platform --source platform --may write",
 			),
-		Flags: append(sourceFlags(), change.DryRunFlag()),
+		Flags: append(sourceFlags(), change.DryRunFlag(), change.YesFlag()),
 		Action: args.WithOperands(func(c *cli.Context, ids []string) error {
 			if !c.IsSet("url") {
 				return args.Errorf("%s needs --url", c.Command.HelpName)
@@ -90,9 +94,50 @@ func (s sourceCommands) createCommand() *cli.Command {
 				return err
 			}
 			body["id"] = ids[0]
-			return kindCommands{s.session, kinds.Sources}.changeOne(c, change.Operation{"op": "create", "kind": kinds.Sources.API, "document": body})
+			create := change.Operation{"op": "create", "kind": kinds.Sources.API, "document": body}
+			grants, command, err := s.offerAccess(c, ids[0])
+			if err != nil {
+				return err
+			}
+			err = s.PerformOn(c, kinds.Sources, change.Change{Operations: change.FixedOperations(append(grants, create)...)})
+			if err == nil && command != "" {
+				s.Note("The source changes nothing until an access document permits it: %s", command)
+			}
+			return err
 		}),
 	}
+}
+
+// offerAccess offers the access document that a new source needs. It returns the operation that creates it, or, if nobody is asked or
+// agrees, the command; neither if the source has rights already.
+func (s sourceCommands) offerAccess(c *cli.Context, id string) (grants []change.Operation, command string, err error) {
+	client, err := s.Connect(c)
+	if err != nil || c.Bool("dry-run") {
+		return nil, "", err
+	}
+	docs, err := conn.ReceiveAs[[]api.Access](kinds.Access.Calls.List(c.Context, client))
+	if err != nil {
+		return nil, "", err
+	}
+	name := id
+	for _, d := range docs {
+		if slices.ContainsFunc(d.Subjects, func(subject api.AccessSubject) bool { return subject.Source == id }) {
+			return nil, "", nil
+		}
+		if d.ID == id {
+			name = "source-" + id
+		}
+	}
+	command = "flux-resourceset-cli access create " + name + " --source " + id + " --may write"
+	if name != id || c.Bool("yes") || !s.Interactive() {
+		return nil, command, nil
+	}
+	err = s.Prompter.Yes("The source changes nothing until an access document permits it. Create the access document " + name + ", with the right to write everything")
+	if errors.Is(err, prompt.ErrNotConfirmed) {
+		return nil, command, nil
+	}
+	access := map[string]any{"id": name, "subjects": []any{map[string]any{"source": id}}, "may": []string{"write"}}
+	return []change.Operation{{"op": "create", "kind": kinds.Access.API, "document": access}}, "", err
 }
 
 func (s sourceCommands) setCommand() *cli.Command {

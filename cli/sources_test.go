@@ -56,3 +56,48 @@ func TestApproveSource(t *testing.T) {
 		})
 	}
 }
+
+// TestSourceAccess: source create offers the access document without which a source changes nothing, unless it exists.
+func TestSourceAccess(t *testing.T) {
+	t.Parallel()
+	const create = "source create platform --url oci://registry.example.com/fleet --tag prod"
+	const command = "flux-resourceset-cli access create platform --source platform --may write"
+	const list, batch = "GET /access", "POST /batch"
+	result := func(documents int) string {
+		one := `{"op":"create","kind":"source","id":"platform","clusters":0,"documents":1,"document":` + strings.TrimPrefix(approvedSource, "200 ") + `}`
+		return `200 {"revision":5,"changes":[],"results":[` + strings.Repeat(one+",", documents-1) + one + `],"warnings":[]}`
+	}
+	granted := `200 [{"id":"files","subjects":[{"source":"platform"}],"may":["write"]}]`
+	for name, test := range map[string]struct {
+		args, access, reply string
+		terminal            bool
+		requests            []string
+		documents           int
+		asks, prints        bool
+	}{
+		"a script":           {args: create, access: "200 []", documents: 1, prints: true},
+		"yes":                {args: create, access: "200 []", terminal: true, reply: "y\n", documents: 2, asks: true},
+		"no":                 {args: create, access: "200 []", terminal: true, reply: "n\n", documents: 1, asks: true, prints: true},
+		"--yes":              {args: create + " --yes", access: "200 []", terminal: true, documents: 1, prints: true},
+		"it has rights":      {args: create, access: granted, terminal: true, documents: 1},
+		"the name is in use": {args: create, access: `200 [{"id":"platform","subjects":[{"token":"ci"}],"may":["write"]}]`, terminal: true, documents: 1, prints: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url, requests := scripted(t, map[string][]string{
+				list: {test.access}, batch: {result(test.documents)}, "POST /plan": {`200 {"base_revision":4,"plan_hash":"abc","totals":{},"changes":[{"kind":"source","id":"platform","action":"create"}],"groups":[],"results":[],"warnings":[]}`},
+			})
+			env := cli.Env{StdinTerminal: test.terminal, StderrTerminal: test.terminal, Stdin: strings.NewReader(test.reply)}
+			got := run(t, env, map[string]string{"FLUX_API_URL": url, "NO_COLOR": "1"}, strings.Fields(test.args)...)
+			if got.code != 0 || !slices.Contains(*requests, batch) {
+				t.Errorf("exit %d, sent %q\n%s", got.code, *requests, got.stderr)
+			}
+			if asks := strings.Contains(got.stderr, "[y/N]"); asks != test.asks {
+				t.Errorf("asks: %v\n%s", asks, got.stderr)
+			}
+			if prints := strings.Contains(got.stderr, command) || strings.Contains(got.stderr, "access create source-platform --source platform --may write"); prints != test.prints {
+				t.Errorf("prints the command: %v\n%s", prints, got.stderr)
+			}
+		})
+	}
+}
