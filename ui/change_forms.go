@@ -25,6 +25,7 @@ type changeForm struct {
 	Destructive                bool     // cannot simply be reverted on clusters: the button is red
 	Operation                  api.Operation
 	Rollout                    *rolloutChange     // in place of Operation; nil: none
+	Source                     string             // whose held artifact is approved, in place of Operation; empty: none
 	Freeze                     *api.FreezeCreate  // to be created with the reason of the change, in place of Operation; nil: none
 	Create                     *api.RolloutCreate // to be created with Operation, in place of it; nil: none
 	Input                      *versionInput      // fields to fill in first; nil: none
@@ -216,6 +217,12 @@ func (req *pageRequest) plan(p changeForm) (*api.Plan, error) {
 		return &api.Plan{}, nil
 	case p.Freeze != nil:
 		return req.planStop(p.Freeze)
+	case p.Source != "":
+		plan, err := req.fleet.PlanSourceWithResponse(req.r.Context(), p.Source, nil)
+		if err != nil {
+			return nil, err
+		}
+		return plan.JSON200, nil
 	case p.Rollout != nil:
 		return req.planRollout(*p.Rollout)
 	}
@@ -237,6 +244,11 @@ func (req *pageRequest) change(p changeForm, hash, reason string) (string, error
 		params := api.ChangeRolloutParams{Stage: optional(r.Stage), PlanHash: &hash, XChangeReason: &reason}
 		_, err := req.fleet.ChangeRolloutWithResponse(req.r.Context(), r.ID, r.Action, &params)
 		return link("rollouts", r.ID), err
+	}
+	if p.Source != "" {
+		params := api.ApproveSourceParams{XChangeReason: &reason}
+		_, err := req.fleet.ApproveSourceWithResponse(req.r.Context(), p.Source, &params, api.SourceApproval{PlanHash: hash})
+		return link("sources"), err
 	}
 	if r := p.Create; r != nil {
 		r.Description = reason

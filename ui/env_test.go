@@ -50,6 +50,7 @@ type testEnv struct {
 	text          string
 	broken        string // the component at which failing clusters fail
 	committed     func() time.Time
+	artifacts     *artifacts
 
 	mu      sync.Mutex
 	forward time.Duration
@@ -110,7 +111,7 @@ func setupFleet(t testing.TB, text string, steps []step) *testEnv {
 	st, err := sqlite.Open(t.Context(), sqlite.Config{Memory: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = st.Close() })
-	env := &testEnv{logs: &lockedBuffer{}, text: text, endedSessions: st, broken: "grafana", committed: fleetCreatedAt}
+	env := &testEnv{logs: &lockedBuffer{}, text: text, endedSessions: st, broken: "grafana", committed: fleetCreatedAt, artifacts: &artifacts{}}
 	env.t, _ = t.(*testing.T)
 	logger := slog.New(slog.NewJSONHandler(env.logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	env.replica = store.NewReplica(store.Config{Store: st, Rules: fleet.Rules{Environments: []string{"dev", "qa", "uat", "prod"}, MaxRemovals: 50, Protected: []string{"prod"}}, Logger: logger, Now: func() time.Time { return env.committed() }})
@@ -125,7 +126,7 @@ func setupFleet(t testing.TB, text string, steps []step) *testEnv {
 	}
 	env.tracker = clusterstatus.NewTracker(clusterstatus.Config{})
 	env.api, err = server.New(server.Config{
-		Mode: server.ModeCRUD, Replica: env.replica, History: st, Tokens: server.Tokens{Read: readToken, Write: writeToken}, ClusterStatus: env.tracker,
+		Mode: server.ModeCRUD, Replica: env.replica, History: st, Tokens: server.Tokens{Read: readToken, Write: writeToken}, ClusterStatus: env.tracker, ArtifactReader: env.artifacts,
 		Version: "v2.0.0-test", StoreName: "memory", Logger: logger, Now: env.now,
 	})
 	require.NoError(t, err)

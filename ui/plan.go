@@ -27,8 +27,9 @@ type planView struct {
 	Reveal        string
 	Plan          api.Plan
 	Documents     []documentGroup
-	MoreDocuments int    // not shown
-	Removes       string // objects that Flux would uninstall; empty: none
+	MoreDocuments int            // not shown
+	Adopted       []documentLink // that the source would manage
+	Removes       string         // objects that Flux would uninstall; empty: none
 	Groups        []groupView
 	More          int // groups not shown
 
@@ -88,7 +89,7 @@ func (req *pageRequest) showPlan(p changeForm, status int, problem, reason strin
 		if p.Rollout != nil && awaitsApproval(plan) && req.mayChange(approving, kindRollout, p.Rollout.ID) {
 			view.Approve = rolloutLink(p.Rollout.ID, "approve", p.Rollout.Stage)
 		}
-		view.Empty = len(view.Plan.Changes) == 0
+		view.Empty = len(view.Plan.Changes)+len(view.Plan.Adopted) == 0
 		view.Protected = protectedEnvironments(view.Plan)
 		view.Removes = summarize.RemovalSentence(view.Plan)
 		groups := effectGroups(view.Plan.Groups, req.reveal())
@@ -156,6 +157,9 @@ func (req *pageRequest) showDocuments(view *planView) error {
 			view.Hidden = view.Hidden || f.Hidden
 		}
 		documents = append(documents, doc)
+	}
+	for _, d := range view.Plan.Adopted[:min(len(view.Plan.Adopted), maxPlanDocuments)] {
+		view.Adopted = append(view.Adopted, documentLink{kindName(d.Kind) + " " + d.ID, d.File, linkTo(d.Kind, d.ID)})
 	}
 	view.Documents = groupDocuments(documents)
 	view.MoreDocuments = len(changes) - len(documents)

@@ -167,7 +167,7 @@ var errNotFound = errors.New("page not found")
 
 var errMayNotWrite = errors.New("your token may read the fleet but not change it")
 
-var errNotAdmin = errors.New("only administrators may read webhooks")
+var errNotAdmin = errors.New("only administrators may read webhooks and sources")
 
 // isRefresh reports whether the script of an open page requests the page again.
 func isRefresh(r *http.Request) bool { return r.Header.Get("X-Refresh") != "" }

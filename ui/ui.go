@@ -77,6 +77,7 @@ func New(cfg Config) (*Page, error) {
 		"/definitions/{list}":               showDocuments,
 		"/definitions/{list}/{id}":          showDefinition,
 		"/webhooks":                         showWebhooks,
+		"/sources":                          showSources,
 		"/":                                 func(*pageRequest) error { return errNotFound },
 	} {
 		p.routes.Handle("GET "+prefix+pattern, p.pageHandler(show))
@@ -203,4 +204,7 @@ var changeForms = map[string]func(*pageRequest) (changeForm, error){
 	"/rollouts/{id}/back":             rolloutForm("back"),
 	"/rollouts/{id}/abort":            rolloutForm("abort"),
 	"/rollouts/{id}/complete":         rolloutForm("complete"),
+	"/sources/{id}/approve":           approveSourceForm,
+	"/sources/{id}/suspend":           func(req *pageRequest) (changeForm, error) { return suspendSourceForm(req, true) },
+	"/sources/{id}/resume":            func(req *pageRequest) (changeForm, error) { return suspendSourceForm(req, false) },
 }
