@@ -36,7 +36,7 @@ help: ## list the targets
 	@awk 'BEGIN { FS = ":.*## " } /^[a-z0-9-]+:.*## / { printf "  make %-21s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # The cases that run again on Postgres, with two read-only servers; all of them with E2E_POSTGRES=. (another minute).
-E2E_POSTGRES = ^(TestDemoFleet|TestOverrides|TestCommandLine|TestDecommission|TestPollTokens|TestMutualTLS|TestLayers|TestRolloutByReceipts)
+E2E_POSTGRES = ^(TestDemoFleet|TestOverrides|TestCommandLine|TestDecommission|TestPollTokens|TestMutualTLS|TestLayers|TestRolloutByReceipts|TestSource$$)
 
 # How long the soak changes things.
 E2E_SOAK = 5m
