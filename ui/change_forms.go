@@ -24,6 +24,7 @@ type changeForm struct {
 	Confirm                    string   // to be typed; empty: nothing but protected environments of the plan
 	Destructive                bool     // cannot simply be reverted on clusters: the button is red
 	Operation                  api.Operation
+	Also                       []api.Operation    // further operations of the same change
 	Rollout                    *rolloutChange     // in place of Operation; nil: none
 	Source                     string             // whose held artifact is approved, in place of Operation; empty: none
 	Freeze                     *api.FreezeCreate  // to be created with the reason of the change, in place of Operation; nil: none
@@ -38,6 +39,8 @@ type changeForm struct {
 type versionInput struct {
 	Action                            string
 	Version, Layer, Cluster, Strategy string
+	Values                            string   // lines of PATH=VALUE, or PATH- to remove one
+	Problem                           string   // with Values
 	Known                             []string // versions, the newest first
 	Layers, Strategies                []string // to choose from
 }
@@ -205,6 +208,11 @@ func (req *pageRequest) revealLink() string {
 // incomplete reports whether fields have to be filled in before there is a change.
 func (p changeForm) incomplete() bool { return p.Input != nil && p.Operation.Op == "" }
 
+// operations returns the operations of the change.
+func (p changeForm) operations() []api.Operation {
+	return append([]api.Operation{p.Operation}, p.Also...)
+}
+
 // explains reports whether the form shows the reason of a refusal. With fields, that something does not exist is one, too.
 func (p changeForm) explains(refused *client.Error) bool {
 	return explained(refused) || p.Input != nil && refused.StatusCode == http.StatusNotFound
@@ -226,7 +234,7 @@ func (req *pageRequest) plan(p changeForm) (*api.Plan, error) {
 	case p.Rollout != nil:
 		return req.planRollout(*p.Rollout)
 	}
-	plan, err := req.fleet.PlanWithResponse(req.r.Context(), nil, api.PlanRequest{Operations: []api.Operation{p.Operation}})
+	plan, err := req.fleet.PlanWithResponse(req.r.Context(), nil, api.PlanRequest{Operations: p.operations()})
 	if err != nil {
 		return nil, err
 	}
@@ -255,7 +263,7 @@ func (req *pageRequest) change(p changeForm, hash, reason string) (string, error
 		_, err := req.fleet.CreateRolloutWithResponse(req.r.Context(), &api.CreateRolloutParams{PlanHash: &hash, XChangeReason: &reason}, *r)
 		return link("rollouts", r.ID), err
 	}
-	made, err := req.fleet.ApplyBatchWithResponse(req.r.Context(), nil, api.BatchRequest{Operations: []api.Operation{p.Operation}, PlanHash: hash, Reason: reason})
+	made, err := req.fleet.ApplyBatchWithResponse(req.r.Context(), nil, api.BatchRequest{Operations: p.operations(), PlanHash: hash, Reason: reason})
 	if err != nil {
 		return "", err
 	}

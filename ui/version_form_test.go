@@ -35,7 +35,7 @@ func TestVersionForm(t *testing.T) {
 			"?version=6.10.0&cluster=nobody":                "nobody",
 			"?version=not+a+version":                        "version",
 			"?version=6.10.0&strategy=nothing":              "",
-			"?version=" + env.componentVersion("podinfo"):   "this version is set there already",
+			"?version=" + env.componentVersion("podinfo"):   "this is set there already",
 			"?version=%3Cimg+src%3Dx+onerror%3Dalert(1)%3E": "",
 		} {
 			rsp := env.get(page + query)
@@ -49,13 +49,60 @@ func TestVersionForm(t *testing.T) {
 	require.Contains(t, layer, `<option value="dev-apps" selected>`)
 	require.NotContains(t, env.get("/ui/components/nothing/version").body, "plan_hash")
 
-	require.Contains(t, env.get("/ui/components/podinfo").body, "Change version…")
+	require.Contains(t, env.get("/ui/components/podinfo").body, "Change version or values…")
 	require.Contains(t, env.get("/ui/clusters/cluster-0002/inputs/platform-components/podinfo").body, page+"?cluster=cluster-0002")
 	require.Equal(t, http.StatusSeeOther, env.signIn(readToken).status)
-	require.NotContains(t, env.get("/ui/components/podinfo").body, "Change version…", "a token that may not change it")
+	require.NotContains(t, env.get("/ui/components/podinfo").body, "Change version or values…", "a token that may not change it")
 	require.Contains(t, env.get(page+"?version=6.10.0&layer=dev-apps&strategy=waves").body,
 		"frs component set podinfo --layer dev-apps --component-version 6.10.0 --rollout podinfo-6.10.0-dev-apps --strategy waves")
 	require.Contains(t, env.get(page+"?version=%3E%3D6.10.0+%3C7.0.0").body, "frs component set podinfo --component-version &#39;&gt;=6.10.0 &lt;7.0.0&#39;<", "a shell reads the range as one word")
+}
+
+// TestValuesForm: values change in a layer or on a cluster, alone or with the version, in one change.
+func TestValuesForm(t *testing.T) {
+	t.Parallel()
+	env := setupChangeForms(t, writeToken)
+	env.edit(layerWithPodinfo)
+	const page = "/ui/components/podinfo/version"
+	env.unchanged(func() {
+		for query, says := range map[string]string{
+			"?values=replicaCount%3D3":                     "values of the catalog are changed on the command line",
+			"?layer=dev-apps&values=replicaCount":          "is no value",
+			"?layer=dev-apps&values=%3D3":                  "is no value",
+			"?layer=dev-apps&values=a%3D1%0Aa%3D2":         "is there twice",
+			"?layer=dev-apps&values=db.password%3Dhunter2": "may be a secret",
+			"?layer=nothing&values=a%3D1":                  "there is no layer",
+		} {
+			rsp := env.get(page + query)
+			require.Equal(t, http.StatusOK, rsp.status, query)
+			require.Contains(t, rsp.body, says, query)
+			require.NotContains(t, rsp.body, `name="plan_hash"`, query)
+			require.NotContains(t, rsp.body, "<script>alert", query)
+			require.Equal(t, http.StatusBadRequest, env.send(env.client, http.MethodPost, page+query, changeForm{}.form("")).status, query)
+		}
+	})
+	require.NotContains(t, env.get(page+"?layer=dev-apps&values=%3C%2Ftextarea%3E%3Cscript%3Ealert%3D1").body, "<script>alert")
+	query := page + "?layer=dev-apps&version=6.10.0&values=replicaCount%3D3%0D%0Aui.message%3DHello%2C+all"
+	rsp := env.send(env.client, http.MethodPost, query, changeForm{}.form(env.planHash(query)))
+	require.Equal(t, http.StatusSeeOther, rsp.status, rsp.body)
+	layer := func() string {
+		doc, ok := env.replica.State().Get(fleet.KindLayer, "dev-apps")
+		require.True(t, ok)
+		return string(doc.Body)
+	}
+	for _, text := range []string{`"component_version":"6.10.0"`, `"replicaCount":"3"`, `"ui.message":"Hello, all"`} {
+		require.Contains(t, layer(), text)
+	}
+	query = page + "?layer=dev-apps&values=ui.message-&strategy="
+	require.Equal(t, http.StatusSeeOther, env.send(env.client, http.MethodPost, query, changeForm{}.form(env.planHash(query))).status)
+	require.NotContains(t, layer(), "ui.message")
+	query = page + "?cluster=cluster-0002&values=replicaCount%3D4"
+	require.Equal(t, http.StatusSeeOther, env.send(env.client, http.MethodPost, query, changeForm{}.form(env.planHash(query))).status)
+	query = page + "?layer=dev-apps&values=replicaCount%3D5&strategy=waves"
+	require.Equal(t, "/ui/rollouts/podinfo-values-dev-apps", env.send(env.client, http.MethodPost, query, changeForm{}.form(env.planHash(query))).header.Get("Location"))
+	require.Equal(t, http.StatusSeeOther, env.signIn(readToken).status)
+	require.Contains(t, env.get(page+"?layer=dev-apps&version=6.11.0&values=ui.logo%3D6%0Aui.message%3DHello%2C+all%0Aui.color-").body,
+		"frs component set podinfo --layer dev-apps --component-version 6.11.0 --set ui.logo=6 --set &#39;ui.message=Hello, all&#39; --unset ui.color<")
 }
 
 // TestVersionRolloutAgain: after a rollout was aborted, the same change can be made as a rollout again, and not twice at once.
