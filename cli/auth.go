@@ -201,6 +201,8 @@ func permissionQueryOf(commands []*cli.Command, verb, noun string) (permissionQu
 		return permissionQuery{}, args.Errorf("%s has no command %q; it has %s", of.HelpName, verb, args.ListOf(args.Visible(of.Subcommands)))
 	case of.Name == kinds.Tokens.Name, of.Name == kinds.Access.Name, of.Name == kinds.Webhooks.Name, of.Name == kinds.Sources.Name:
 		return rightQuery("admin", "", ""), nil
+	case of.Name == kinds.Policies.Name && (changes || cmd != nil && args.FindFlag(cmd.Flags, "dry-run") != nil):
+		return rightQuery("policy", "", ""), nil
 	case changes, cmd != nil && args.FindFlag(cmd.Flags, "dry-run") != nil:
 		return changeQuery(of, cmd, verb, name), nil
 	}
@@ -208,7 +210,7 @@ func permissionQueryOf(commands []*cli.Command, verb, noun string) (permissionQu
 }
 
 // rightNames are the rights of access documents, which can-i accepts as verbs. plan is a command as well.
-var rightNames = []string{"read", "plan", "write", "revert", "push_version", "approve", "override_freeze", "override_source", "admin"}
+var rightNames = []string{"read", "plan", "write", "revert", "push_version", "approve", "override_freeze", "override_source", "policy", "admin"}
 
 // rightQuery returns the query for one right, and for the lowest role that includes it.
 func rightQuery(right, kind, id string) permissionQuery {
@@ -217,8 +219,8 @@ func rightQuery(right, kind, id string) permissionQuery {
 		q.kinds, q.id = []string{kind}, id
 	}
 	switch right {
-	case "admin":
-		q.needs = right
+	case "admin", "policy":
+		q.needs = "admin"
 	case "read":
 		q.needs, q.use = right, forReads
 	case "plan":

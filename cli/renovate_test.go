@@ -29,7 +29,7 @@ func TestRenovateExpression(t *testing.T) {
 	}
 	const rest = `"depends_on":[],"release_name":"","target_namespace":"","secret_ref":"","cluster_env_enabled":false,"revision":1,"created_at":"2026-01-02T03:04:05Z","updated_at":"2026-01-02T03:04:05Z"}`
 	url, _ := scripted(t, map[string][]string{
-		"GET /layers": {"200 []"}, "GET /resource_types": {"200 []"}, "GET /namespaces": {"200 []"}, "GET /rolebindings": {"200 []"}, "GET /clusters": {"200 []", "200 []"}, "GET /whoami": {`200 {"role":"admin"}`}, "GET /rollouts": {"200 []"}, "GET /strategies": {"200 []"}, "GET /freezes": {"200 []"}, "GET /access": {"200 []"}, "GET /webhooks": {"200 []"}, "GET /sources": {"200 []"},
+		"GET /layers": {"200 []"}, "GET /resource_types": {"200 []"}, "GET /namespaces": {"200 []"}, "GET /rolebindings": {"200 []"}, "GET /clusters": {"200 []", "200 []"}, "GET /whoami": {`200 {"role":"admin"}`}, "GET /rollouts": {"200 []"}, "GET /strategies": {"200 []"}, "GET /freezes": {"200 []"}, "GET /access": {"200 []"}, "GET /webhooks": {"200 []"}, "GET /sources": {"200 []"}, "GET /policies": {"200 []"},
 		"GET /platform_components": {`200 [
 			{"id":"grafana","component_path":"grafana","component_version":"17.0.0","oci_url":"https://grafana.github.io/helm-charts","oci_tag":"latest","type":"helm",` + rest + `,
 			{"id":"ingress","component_path":"networking","component_version":"latest","oci_url":"oci://registry.example.com/platform","oci_tag":"v1.0.0","type":"kustomize",` + rest + `,

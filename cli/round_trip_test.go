@@ -102,6 +102,15 @@ func randomFleet(r *rand.Rand, trip int) map[string][]map[string]any {
 		add("webhooks", doc)
 	})
 	each(2, func(i int) {
+		doc := map[string]any{"id": fmt.Sprint("p", i), "rule": pick("effect.clusters.size() <= 2000", "true"), "action": pick("deny", "warn", "approve")}
+		maybe(doc, "match", map[string]any{"environments": []string{"prod"}})
+		maybe(doc, "match", map[string]any{"selector": "tier=a"})
+		maybe(doc, "message", `"changes " + string(effect.clusters.size()) + " clusters"`)
+		maybe(doc, "description", "Only in stages.")
+		maybe(doc, "suspended", r.IntN(2) == 0)
+		add("policies", doc)
+	})
+	each(2, func(i int) {
 		doc := map[string]any{"id": fmt.Sprint("l", i), "priority": 10 + i, "selector": pick("environment=dev", "tier=a")}
 		maybe(doc, "platform_components", []map[string]any{{"id": "app"}})
 		maybe(doc, "patches", map[string]any{"app": map[string]any{"replicas": strconv.Itoa(r.IntN(9))}})
@@ -244,7 +253,7 @@ func fetched(t *testing.T, server string, request [2]string) string {
 func deleteAll(t *testing.T, server string, fleet map[string][]map[string]any) {
 	t.Helper()
 	var ops []map[string]any
-	for _, list := range [][2]string{{"clusters", "cluster"}, {"layers", "layer"}, {"webhooks", "webhook"}, {"access", "access"}, {"freezes", "freeze"}, {"strategies", "strategy"}, {"namespaces", "namespace"}, {"platform_components", "platform_component"}} {
+	for _, list := range [][2]string{{"clusters", "cluster"}, {"layers", "layer"}, {"webhooks", "webhook"}, {"policies", "policy"}, {"access", "access"}, {"freezes", "freeze"}, {"strategies", "strategy"}, {"namespaces", "namespace"}, {"platform_components", "platform_component"}} {
 		for _, doc := range fleet[list[0]] {
 			op := map[string]any{"op": "delete", "kind": list[1], "id": doc["id"]}
 			if list[1] == "cluster" {

@@ -14,6 +14,7 @@ const (
 	KindAccess            = "access"
 	KindWebhook           = "webhook"
 	KindSource            = "source"
+	KindPolicy            = "policy"
 	KindResourceType      = "resource_type"
 	KindResource          = "resource"
 	KindLayer             = "layer"

@@ -25,10 +25,11 @@ const (
 	RightApprove        Right = "approve"         // approvals of stages of rollouts
 	RightOverrideFreeze Right = "override_freeze" // changes despite a freeze, together with a right that permits them
 	RightOverrideSource Right = "override_source" // changes of documents that a source manages, together with a right that permits them
+	RightPolicy         Right = "policy"          // changes of policies
 	RightAdmin          Right = "admin"           // access documents, tokens and backups
 )
 
-var rights = []string{RightRead, RightPlan, RightWrite, RightRevert, RightPushVersion, RightApprove, RightOverrideFreeze, RightOverrideSource, RightAdmin}
+var rights = []string{RightRead, RightPlan, RightWrite, RightRevert, RightPushVersion, RightApprove, RightOverrideFreeze, RightOverrideSource, RightPolicy, RightAdmin}
 
 const (
 	maxAccess         = 500 // documents
@@ -417,6 +418,9 @@ func checkAccessScope(c *checker, a *access) {
 	}
 	if a.may(RightAdmin) {
 		c.problem("/on", "the right admin cannot be limited: its holder could grant itself every right")
+	}
+	if a.may(RightPolicy) {
+		c.problem("/on", "the right policy cannot be limited: policies concern the changes of everybody")
 	}
 }
 

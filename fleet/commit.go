@@ -74,6 +74,10 @@ const KindVersionAutomation Kind = "version_automation"
 // suspends them, since they would undo it otherwise.
 const KindSource Kind = "source"
 
+// KindPolicy is the kind of policies: rules about the effect of changes. Like access documents they are never restored or reverted,
+// since that would lift rules that were added since.
+const KindPolicy Kind = "policy"
+
 // KindSourceState and KindSourceDocuments are the kinds of documents that record, by source, the artifacts and the documents that the
 // source manages. They are internal, like those of version automation.
 const (

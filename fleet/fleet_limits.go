@@ -46,6 +46,7 @@ var fleetLimits = []fleetLimit{
 	{name: "access_documents", max: maxAccess, kinds: []Kind{KindAccess}}, // only identities without limits change this kind and webhooks
 	{name: "webhooks", max: maxWebhooks, kinds: []Kind{KindWebhook}},
 	{name: "sources", max: maxSources, kinds: []Kind{KindSource}},
+	{name: "policies", max: maxPolicies, kinds: []Kind{KindPolicy}},
 }
 
 // Limits that hold only for identities with limits.

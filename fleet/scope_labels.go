@@ -44,6 +44,12 @@ var clusterSelections = map[Kind]func(d *Document, at time.Time) []clusterSelect
 		}
 		return nil
 	},
+	KindPolicy: func(d *Document, _ time.Time) []clusterSelection { // a change of labels could take a cluster out of its rule
+		if p := d.Policy(); p.Match != nil && !p.Suspended {
+			return []clusterSelection{{d, &p.selector, p.Matches}}
+		}
+		return nil
+	},
 	KindRollout: func(d *Document, _ time.Time) (out []clusterSelection) {
 		if !d.rollout().open() {
 			return nil

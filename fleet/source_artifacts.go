@@ -184,7 +184,7 @@ func applyOrder(kind Kind) int {
 		return 3
 	case KindCluster:
 		return 4
-	case KindStrategy, KindFreeze, KindAccess, KindWebhook:
+	case KindStrategy, KindFreeze, KindAccess, KindWebhook, KindPolicy:
 		return 5
 	default:
 		return 0

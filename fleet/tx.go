@@ -307,8 +307,14 @@ func (tx *Tx) RefuseAdminKinds() { tx.withoutAdmin = true }
 
 // checkAdminKind refuses a change of a document that only admins may change.
 func (tx *Tx) checkAdminKind(kind Kind) error {
-	if tx.withoutAdmin && tx.kinds.useOf(kind).forAdmins() {
+	use := tx.kinds.useOf(kind)
+	switch {
+	case !tx.withoutAdmin || !use.forAdmins():
+		return nil
+	case use.right == "":
 		return errorf(CodeOutOfScope, "changes of access documents, webhooks and sources need the role or the right admin")
+	case tx.scope == nil || !tx.scope.rights.Everywhere(use.right):
+		return errorf(CodeOutOfScope, "changes of %s need the role or the right admin, or the right %s", tx.kinds.byName[kind].collection, use.right)
 	}
 	return nil
 }

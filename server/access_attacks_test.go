@@ -63,7 +63,7 @@ func exampleBody(t *testing.T, op *openapi3.Operation) string {
 
 // fillPath replaces the parameters of a path by ids of documents of specWorld.
 func fillPath(path string) string {
-	ids := map[string]string{"clusters": "demo-cluster-01", "platform_components": "podinfo", "namespaces": "ns", "rolebindings": "dev-readers", "resource_types": "networkpolicies", "resources": "deny", "layers": "eu", "rollouts": "r", "strategies": "s", "freezes": "f", "tokens": "nobody", "access": "nobody", "webhooks": "nobody", "sources": "nobody"}
+	ids := map[string]string{"clusters": "demo-cluster-01", "platform_components": "podinfo", "namespaces": "ns", "rolebindings": "dev-readers", "resource_types": "networkpolicies", "resources": "deny", "layers": "eu", "rollouts": "r", "strategies": "s", "freezes": "f", "tokens": "nobody", "access": "nobody", "webhooks": "nobody", "sources": "nobody", "policies": "nobody"}
 	return strings.NewReplacer("{id}", ids[strings.Split(path, "/")[1]], "{component_id}", "podinfo", "{namespace_id}", "ns", "{rolebinding_id}", "dev-readers",
 		"{type}", "networkpolicies", "{resource_id}", "deny", "{revision}", "3", "{action}", "start").Replace(path)
 }

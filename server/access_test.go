@@ -114,8 +114,10 @@ func rightsFor(method, path string) []string {
 		return []string{"admin"}
 	case method == http.MethodGet:
 		return []string{"read"}
+	case strings.HasPrefix(path, "/policies"):
+		return []string{"admin", "policy"}
 	case path == "/plan", path == "/render":
-		return []string{"plan", "push_version", "revert", "write"}
+		return []string{"plan", "policy", "push_version", "revert", "write"}
 	}
 	rights := []string{"plan", "write"}
 	if announces(path) {
@@ -129,6 +131,9 @@ func rightsFor(method, path string) []string {
 	}
 	if strings.HasSuffix(path, "/revert") || path == "/batch" {
 		rights = append(rights, "revert")
+	}
+	if path == "/batch" {
+		rights = append(rights, "policy")
 	}
 	slices.Sort(rights)
 	return rights

@@ -121,7 +121,7 @@ func newMetrics(s *Server) *metrics {
 	for _, reason := range auth.Reasons {
 		m.authFailures.WithLabelValues(reason) // so that the first increase is visible
 	}
-	for _, kind := range slices.Concat(fleet.Kinds(), []fleet.Kind{fleet.KindRollout, fleet.KindStrategy, fleet.KindFreeze, fleet.KindToken, fleet.KindAccess, fleet.KindWebhook, fleet.KindSource, kindResource}) {
+	for _, kind := range slices.Concat(fleet.Kinds(), []fleet.Kind{fleet.KindRollout, fleet.KindStrategy, fleet.KindFreeze, fleet.KindToken, fleet.KindAccess, fleet.KindWebhook, fleet.KindSource, fleet.KindPolicy, kindResource}) {
 		m.commits.WithLabelValues(string(kind))
 	}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{

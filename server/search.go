@@ -131,7 +131,7 @@ func (f *search) documents(admin bool) {
 	for _, doc := range f.st.All(fleet.KindResourceType) {
 		kinds = append(kinds, fleet.ResourceKind(doc.ID))
 	}
-	kinds = append(kinds, fleet.KindRollout, fleet.KindFreeze, fleet.KindStrategy)
+	kinds = append(kinds, fleet.KindRollout, fleet.KindFreeze, fleet.KindStrategy, fleet.KindPolicy)
 	if admin {
 		kinds = append(kinds, fleet.KindAccess, fleet.KindWebhook, fleet.KindSource)
 	}

@@ -99,6 +99,15 @@ var kinds = []kind{
 		},
 	},
 	{
+		name: client.KindPolicy, list: "change-policies", title: "Policies", serviceOnly: true,
+		get: func(ctx context.Context, fleet *client.Client, id string, _ *int64) (*http.Response, error) {
+			return fleet.GetPolicy(ctx, id, nil)
+		},
+		listAll: func(ctx context.Context, fleet *client.Client) (*http.Response, error) {
+			return fleet.ListPolicies(ctx, nil)
+		},
+	},
+	{
 		name: "access", list: "access", title: "Access", serviceOnly: true, admin: true,
 		columns: []column{{"Subjects", "subjects"}, {"May", "may"}, {"On", "on"}, {"Expires", "expires_at"}, {"Description", "description"}},
 		get: func(ctx context.Context, fleet *client.Client, id string, _ *int64) (*http.Response, error) {

@@ -4384,6 +4384,178 @@ type PlatformComponentUpdate struct {
 	ImagePolicies nullable.Nullable[[]ImagePolicyInput] `json:"image_policies,omitempty"`
 }
 
+// Policy A rule about the effect of changes.
+type Policy struct {
+	// ID DNS-1123 subdomain; never changes.
+	//
+	// Example: prod-in-stages
+	ID string `json:"id"`
+
+	// Description What the policy is for.
+	//
+	// Example: More than 20 production clusters at once only by a rollout.
+	Description string `json:"description,omitempty"`
+
+	// Match The clusters of the effect that the rule sees; absent: all.
+	Match *PolicyMatch `json:"match,omitempty"`
+
+	// Rule A CEL expression. The policy permits a change for which it is true.
+	//
+	// Example: effect.clusters.size() <= 20
+	Rule string `json:"rule"`
+
+	// Message A CEL expression whose text says why a change fails; absent: the description.
+	//
+	// Example: 'changes ' + string(effect.clusters.size()) + ' production clusters at once'
+	Message string `json:"message,omitempty"`
+
+	// Action What happens to a change for which the rule is false. `deny`: it is refused. `warn`: it is made with a warning. `approve`: it needs the approval of a second person.
+	//
+	// Example: deny
+	Action string `json:"action"`
+
+	// Suspended While true, no change is judged by it.
+	//
+	// Example: false
+	Suspended bool `json:"suspended"`
+
+	// Revision Revision of the last change.
+	//
+	// Example: 42
+	Revision int64 `json:"revision"`
+
+	// CreatedAt When it was created.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
+	CreatedAt time.Time `json:"created_at"`
+
+	// UpdatedAt When it was last changed.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// PolicyCreate A policy to create.
+type PolicyCreate struct {
+	// ID DNS-1123 subdomain; never changes.
+	//
+	// Example: prod-in-stages
+	ID string `json:"id"`
+
+	// Description What the policy is for.
+	//
+	// Example: More than 20 production clusters at once only by a rollout.
+	Description string `json:"description,omitempty"`
+
+	// Match The clusters of the effect that the rule sees; absent: all.
+	Match *PolicyMatch `json:"match,omitempty"`
+
+	// Rule A CEL expression. The policy permits a change for which it is true.
+	//
+	// Example: effect.clusters.size() <= 20
+	Rule string `json:"rule"`
+
+	// Message A CEL expression whose text says why a change fails; absent: the description.
+	//
+	// Example: 'changes ' + string(effect.clusters.size()) + ' production clusters at once'
+	Message string `json:"message,omitempty"`
+
+	// Action What happens to a change for which the rule is false. `deny`: it is refused. `warn`: it is made with a warning. `approve`: it needs the approval of a second person.
+	//
+	// Example: deny
+	Action string `json:"action"`
+
+	// Suspended While true, no change is judged by it.
+	//
+	// Example: false
+	Suspended bool `json:"suspended,omitempty"`
+}
+
+// PolicyMatch Clusters that match all given fields, before or after the change.
+type PolicyMatch struct {
+	// Environments Clusters of these environments.
+	//
+	// Example: ["prod"]
+	Environments []string `json:"environments,omitempty"`
+
+	// Selector Clusters that match this selector over labels, `environment` and `id`.
+	//
+	// Example: team=web
+	Selector string `json:"selector,omitempty"`
+}
+
+// PolicyPatch Fields of a policy to change; null removes one.
+type PolicyPatch struct {
+	// ID Absent, or as in the path.
+	//
+	// Example: prod-in-stages
+	ID string `json:"id,omitempty"`
+
+	// Description What the policy is for.
+	//
+	// Example: More than 20 production clusters at once only by a rollout.
+	Description nullable.Nullable[string] `json:"description,omitempty"`
+
+	// Match The clusters of the effect that the rule sees; absent: all.
+	Match nullable.Nullable[PolicyMatch] `json:"match,omitempty"`
+
+	// Rule A CEL expression. The policy permits a change for which it is true.
+	//
+	// Example: effect.clusters.size() <= 20
+	Rule string `json:"rule,omitempty"`
+
+	// Message A CEL expression whose text says why a change fails; absent: the description.
+	//
+	// Example: 'changes ' + string(effect.clusters.size()) + ' production clusters at once'
+	Message nullable.Nullable[string] `json:"message,omitempty"`
+
+	// Action What happens to a change for which the rule is false. `deny`: it is refused. `warn`: it is made with a warning. `approve`: it needs the approval of a second person.
+	//
+	// Example: deny
+	Action string `json:"action,omitempty"`
+
+	// Suspended While true, no change is judged by it.
+	//
+	// Example: false
+	Suspended nullable.Nullable[bool] `json:"suspended,omitempty"`
+}
+
+// PolicyUpdate Fields of a policy to replace.
+type PolicyUpdate struct {
+	// ID Absent, or as in the path.
+	//
+	// Example: prod-in-stages
+	ID string `json:"id,omitempty"`
+
+	// Description What the policy is for.
+	//
+	// Example: More than 20 production clusters at once only by a rollout.
+	Description string `json:"description,omitempty"`
+
+	// Match The clusters of the effect that the rule sees; absent: all.
+	Match *PolicyMatch `json:"match,omitempty"`
+
+	// Rule A CEL expression. The policy permits a change for which it is true.
+	//
+	// Example: effect.clusters.size() <= 20
+	Rule string `json:"rule,omitempty"`
+
+	// Message A CEL expression whose text says why a change fails; absent: the description.
+	//
+	// Example: 'changes ' + string(effect.clusters.size()) + ' production clusters at once'
+	Message string `json:"message,omitempty"`
+
+	// Action What happens to a change for which the rule is false. `deny`: it is refused. `warn`: it is made with a warning. `approve`: it needs the approval of a second person.
+	//
+	// Example: deny
+	Action string `json:"action,omitempty"`
+
+	// Suspended While true, no change is judged by it.
+	//
+	// Example: false
+	Suspended bool `json:"suspended,omitempty"`
+}
+
 // Problem RFC 9457 problem details, with a stable code and every field problem.
 type Problem struct {
 	// Type Always `about:blank`.
@@ -5150,8 +5322,8 @@ type RevisionSummary struct {
 // Right `read`: reads of the documents within `on`, and of those that determine the inputs of these clusters; all other rights
 // require it. `plan`: plans and dry runs. `write`: changes
 // of documents. `revert`: only reverts. `push_version`: only changes of component_version, oci_tag and oci_digest. `approve`: approvals of
-// stages. `override_freeze`: changes despite a freeze, beside a right to make them. `override_source`: changes of documents that sources manage, beside a right to make them. `admin`: access documents, webhooks, sources,
-// tokens and backups, without `on`. None includes another one.
+// stages. `override_freeze`: changes despite a freeze, beside a right to make them. `override_source`: changes of documents that sources manage, beside a right to make them.
+// `policy`: changes of policies, without `on`. `admin`: access documents, webhooks, sources, policies, tokens and backups, without `on`. None includes another one.
 //
 // Example: write
 type Right = string
@@ -7213,6 +7385,9 @@ type PlatformComponentPath = string
 // PointerQuery defines model for PointerQuery.
 type PointerQuery = string
 
+// PolicyID defines model for PolicyID.
+type PolicyID = string
+
 // RemovesFrom defines model for RemovesFrom.
 type RemovesFrom = string
 
@@ -8986,6 +9161,96 @@ type RefreshComponentVersionsParams struct {
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
+// ListPoliciesParams defines parameters for ListPolicies.
+type ListPoliciesParams struct {
+	// Limit At most this many entries; without it, all.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Offset Skip this many entries.
+	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// CreatePolicyParams defines parameters for CreatePolicy.
+type CreatePolicyParams struct {
+	// DryRun Validate and return the result without a commit.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// DeletePolicyParams defines parameters for DeletePolicy.
+type DeletePolicyParams struct {
+	// DryRun Validate and return the result without a commit.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// GetPolicyParams defines parameters for GetPolicy.
+type GetPolicyParams struct {
+	// IfNoneMatch 304 when the document has one of these ETags.
+	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// PatchPolicyParams defines parameters for PatchPolicy.
+type PatchPolicyParams struct {
+	// DryRun Validate and return the result without a commit.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// UpdatePolicyParams defines parameters for UpdatePolicy.
+type UpdatePolicyParams struct {
+	// DryRun Validate and return the result without a commit.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
 // GetReadyParams defines parameters for GetReady.
 type GetReadyParams struct {
 	// For The requests that it has to be ready for; absent: all that its mode serves.
@@ -10275,6 +10540,18 @@ type PushComponentVersionJSONRequestBody = PushedVersion
 
 // HoldComponentVersionJSONRequestBody defines body for HoldComponentVersion for application/json ContentType.
 type HoldComponentVersionJSONRequestBody = VersionHoldCreate
+
+// CreatePolicyJSONRequestBody defines body for CreatePolicy for application/json ContentType.
+type CreatePolicyJSONRequestBody = PolicyCreate
+
+// PatchPolicyJSONRequestBody defines body for PatchPolicy for application/json ContentType.
+type PatchPolicyJSONRequestBody = PolicyPatch
+
+// PatchPolicyApplicationMergePatchPlusJSONRequestBody defines body for PatchPolicy for application/merge-patch+json ContentType.
+type PatchPolicyApplicationMergePatchPlusJSONRequestBody = PolicyPatch
+
+// UpdatePolicyJSONRequestBody defines body for UpdatePolicy for application/json ContentType.
+type UpdatePolicyJSONRequestBody = PolicyUpdate
 
 // RenderJSONRequestBody defines body for Render for application/json ContentType.
 type RenderJSONRequestBody = RenderRequest

@@ -52,6 +52,7 @@ func All() Kinds {
 		{Kind: "access", Name: "access", Title: "access document", List: "access"},
 		{Kind: "webhook", Name: "webhook", Title: "webhook", List: "webhooks"},
 		{Kind: "source", Name: "source", Title: "source", List: "sources"},
+		{Kind: "policy", Name: "policy", Title: "policy", List: "policies"},
 		{Kind: "layer", Name: "layer", Title: "layer", List: "layers", Aliases: []string{"layers"}, Refers: true},
 		{Kind: "cluster", Name: "cluster", Title: "cluster", List: "clusters", Aliases: []string{"clusters"}, Refers: true},
 	}

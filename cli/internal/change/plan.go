@@ -31,7 +31,7 @@ func (s *Engine) RequestPlan(c *cli.Context, client conn.Client, request map[str
 	var edits []conn.Edit
 	ops, _ := request["operations"].([]Operation)
 	if slices.ContainsFunc(ops, func(op Operation) bool {
-		return op.Kind() == kinds.Access.API || op.Kind() == kinds.Webhooks.API || op.Kind() == kinds.Sources.API
+		return slices.Contains([]string{kinds.Access.API, kinds.Webhooks.API, kinds.Sources.API, kinds.Policies.API}, op.Kind())
 	}) {
 		edits = append(edits, func(ctx context.Context, req *http.Request) error { return s.Connection.SendToken(ctx, req, false) })
 	}

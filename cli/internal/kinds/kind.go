@@ -66,7 +66,7 @@ func All(types ...Kind) []Kind {
 
 // Administrative returns the kinds that determine who changes the fleet and how, and do not describe clusters.
 func Administrative() []Kind {
-	return []Kind{Strategies, Freezes, Access, Webhooks, Sources}
+	return []Kind{Strategies, Freezes, Access, Webhooks, Sources, Policies}
 }
 
 // Names returns the API's names of the kinds with a history, clusters first.

@@ -1,0 +1,58 @@
+package server_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestPolicyRoutes runs a policy from its creation to its deletion.
+func TestPolicyRoutes(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	const body = `{"id":"prod-in-stages","rule":"effect.clusters.size() <= 20","action":"deny","match":{"environments":["prod"]}}`
+	w.do("POST", "/policies?dry_run=true", body).want(200)
+	for _, wrong := range []string{`{"id":"p","rule":"true"}`, `{"id":"p","rule":"","action":"deny"}`, `{"id":"p","rule":"true","action":"stop"}`, `{"id":"p","rule":"true","action":"deny","match":{"labels":"x"}}`} {
+		w.do("POST", "/policies", wrong).problem(400, "validation_error")
+	}
+	w.create("/policies", body)
+	w.do("POST", "/policies", body).problem(409, "conflict")
+	got := w.get("/policies/prod-in-stages").want(200)
+	require.Equal(t, false, got.json()["suspended"])
+	w.get("/policies/prod-in-stages", "If-None-Match", got.header.Get("ETag")).want(304)
+	w.patch("/policies/prod-in-stages", `{"suspended":true}`, "If-Match", `"other"`).problem(412, "stale")
+	require.Equal(t, true, w.patch("/policies/prod-in-stages", `{"suspended":true,"match":null}`).want(200).json()["suspended"])
+	require.Equal(t, "warn", w.put("/policies/prod-in-stages", `{"action":"warn"}`).want(200).json()["action"])
+	require.Len(t, w.get("/policies").want(200).list(), 1)
+	require.Len(t, w.get("/revisions?kind=policy").want(200).list(), 3)
+	require.Equal(t, "policy", w.get("/search?q=prod-in").want(200).json()["results"].([]any)[0].(map[string]any)["kind"])
+	w.delete("/policies/prod-in-stages").want(200)
+	w.get("/policies/prod-in-stages").problem(404, "not_found")
+}
+
+// TestPolicyRoles: role write changes no policy, the right policy does, and a limited reader sees none.
+func TestPolicyRoles(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	const body = `{"id":"p","rule":"true","action":"deny"}`
+	batch := `{"operations":[{"op":"put","kind":"policy","id":"p","document":{"rule":"true","action":"warn"}}]}`
+	writer := bearer(w.issue(`{"name":"writer","role":"write"}`).secret)
+	w.do("POST", "/policies", body, writer...).problem(403, "forbidden")
+	w.do("POST", "/batch", batch, writer...).problem(403, "out_of_scope")
+
+	as := bearer(w.issue(scopedBody).secret)
+	w.create("/access", accessFor("team", `["read","write","plan"]`, `{"selector":"team=sandbox","kinds":["cluster"]}`))
+	w.create("/policies", body)
+	require.Empty(t, w.get("/policies", as...).want(200).list())
+	w.get("/policies/p", as...).problem(404, "not_found")
+	w.do("POST", "/policies", `{"id":"q","rule":"true","action":"deny"}`, as...).problem(403, "forbidden")
+	w.create("/access", accessFor("rules", `["read","policy"]`, ""))
+	w.get("/policies/p", as...).want(200)
+	w.do("POST", "/policies", `{"id":"q","rule":"true","action":"deny"}`, as...).want(201)
+	w.do("POST", "/plan", batch, as...).want(200)
+	w.do("POST", "/batch", batch, as...).want(200)
+	w.delete("/policies/p", as...).want(200)
+	w.do("POST", "/access/check", `{"right":"policy"}`, writer...).want(200)
+	require.Equal(t, false, w.do("POST", "/access/check", `{"right":"policy"}`, writer...).want(200).json()["allowed"])
+	require.Equal(t, true, w.do("POST", "/access/check", `{"right":"policy"}`, as...).want(200).json()["allowed"])
+}
