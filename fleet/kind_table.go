@@ -11,8 +11,7 @@ type kindUse struct {
 	internal bool // no answer of the API has them
 	derived  bool // they result from changes of others
 	readable bool // a right to read with limits shows some of them
-	// right is a right without limits that suffices in place of that of admins; empty: there is none.
-	right Right
+	policies bool // the right to change policies suffices in place of that of admins
 	// unreverted says what to do in place of a revert; empty: reverts and restores change them.
 	unreverted string
 }
@@ -31,7 +30,7 @@ var kindUses = map[Kind]kindUse{
 	KindAccess:            {batch: true, unreverted: "change or delete them"},
 	KindWebhook:           {batch: true, unreverted: "change or delete them"},
 	KindSource:            {batch: true, unreverted: "change or delete them"},
-	KindPolicy:            {batch: true, right: RightPolicy, unreverted: "change or delete them"},
+	KindPolicy:            {batch: true, policies: true, unreverted: "change or delete them"},
 	KindToken:             {internal: true, unreverted: "a secret that was revoked stays so; create, rotate or revoke tokens by themselves"},
 	KindSessionEnd:        {internal: true},
 	KindBudget:            {internal: true, derived: true},

@@ -2,10 +2,12 @@ package fleet
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
-	"unicode"
+	"sync"
 
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/policy"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
@@ -19,7 +21,6 @@ const (
 
 const (
 	maxPolicies           = 100
-	maxPolicyText         = 4096 // bytes of a rule and of a message
 	maxPolicyEnvironments = 50
 )
 
@@ -28,6 +29,7 @@ type Policy struct {
 	api.Policy
 	// selector selects the clusters of Match.
 	selector Selector
+	compile  func() (*policy.Program, error)
 	// unknown: the document has a field that this version does not know. The field may restrict the policy.
 	unknown bool
 }
@@ -64,12 +66,17 @@ func (d *Document) Policy() *Policy { return d.value.(*Policy) }
 // Known reports whether this version knows all fields of the policy.
 func (p *Policy) Known() bool { return !p.unknown }
 
+// Program returns the compiled rule and message. It compiles them on the first call, since a stored policy that this version cannot compile
+// must not prevent the start of a process.
+func (p *Policy) Program() (*policy.Program, error) { return p.compile() }
+
 // Matches reports whether the policy concerns a cluster as it is before or after a change.
 func (p *Policy) Matches(c *api.Cluster) bool { return p.Match == nil || p.selector.Matches(c) }
 
 // parse computes the selector: the environments are one more requirement of it.
 func (p *Policy) parse(body json.RawMessage) (err error) {
 	p.unknown = hasUnknownField(body, &api.Policy{})
+	p.compile = sync.OnceValues(func() (*policy.Program, error) { return policy.Compile(p.Rule, p.Message) })
 	if p.Match == nil {
 		return nil
 	}
@@ -93,9 +100,14 @@ func (p *Policy) parse(body json.RawMessage) (err error) {
 func checkPolicy(c *checker, p *Policy) {
 	c.dnsSubdomain("/id", p.ID)
 	c.text("/description", p.Description, 1024)
-	c.required("/rule", p.Rule)
-	checkExpressionText(c, "/rule", p.Rule)
-	checkExpressionText(c, "/message", p.Message)
+	var mistakes policy.RuleErrors
+	if _, err := p.Program(); errors.As(err, &mistakes) {
+		for _, m := range mistakes {
+			c.problem("/"+m.Field, "%s", m)
+		}
+	} else if err != nil {
+		c.problem("/rule", "%s", err)
+	}
 	c.oneOf("/action", p.Action, PolicyDeny, PolicyWarn, PolicyApprove)
 	if m := p.Match; m != nil {
 		c.atMost("/match/environments", len(m.Environments), maxPolicyEnvironments, "environments")
@@ -108,15 +120,5 @@ func checkPolicy(c *checker, p *Policy) {
 	}
 	if n := len(c.next.docs[KindPolicy]); n > maxPolicies {
 		c.problem("", "there would be %d policies; at most %d are possible", n, maxPolicies)
-	}
-}
-
-// checkExpressionText checks the text of a CEL expression: its length, and its control characters.
-func checkExpressionText(c *checker, at, text string) {
-	if len(text) > maxPolicyText {
-		c.problem(at, "must be at most %d bytes", maxPolicyText)
-	}
-	if strings.ContainsFunc(text, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }) {
-		c.problem(at, "must not contain control characters other than line breaks and tabs")
 	}
 }

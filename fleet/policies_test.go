@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/policy"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
@@ -32,11 +33,13 @@ func TestPolicies(t *testing.T) {
 func TestPolicyProblems(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	long := strings.Repeat("1", maxPolicyText+1)
+	long := "true" + strings.Repeat(" ", policy.MaxRuleBytes)
 	for body, at := range map[string]string{
 		`"rule":"","action":"deny"`:                                       "/rule",
 		`"rule":"` + long + `","action":"deny"`:                           "/rule",
-		`"rule":"true\u0007","action":"deny"`:                             "/rule",
+		`"rule":"effect.cluster.size() <= 1","action":"deny"`:             "/rule",
+		`"rule":"effect.count","action":"deny"`:                           "/rule",
+		`"rule":"true","action":"warn","message":"effect.count"`:          "/message",
 		`"rule":"true","action":"refuse"`:                                 "/action",
 		`"rule":"true"`:                                                   "/action",
 		`"rule":"true","action":"warn","message":"` + long + `"`:          "/message",
@@ -46,6 +49,8 @@ func TestPolicyProblems(t *testing.T) {
 	} {
 		require.Equal(t, at, w.refused(CodeInvalid, create(KindPolicy, `{"id":"p",`+body+`}`)).Problems[0].Pointer, body)
 	}
+	problem := w.refused(CodeInvalid, create(KindPolicy, `{"id":"p","rule":"effect.count <= 1\n  && effect.clusterz.size() < 2","action":"deny"}`)).Problems[0]
+	require.Contains(t, problem.Detail, "line 2, column 12: undefined field 'clusterz'")
 	for i := range maxPolicies {
 		w.must(create(KindPolicy, fmt.Sprintf(`{"id":"p-%d","rule":"true","action":"warn"}`, i)))
 	}

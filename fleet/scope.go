@@ -135,8 +135,7 @@ func (c scopeCheck) permits(g grant, e edit) bool {
 		return component != nil && (g.planned || g.may(RightWrite)) && (g.On == nil || c.covers(g, component))
 	}
 	if c.tx.kinds.useOf(e.kind).forAdmins() {
-		right := c.tx.kinds.useOf(e.kind).right
-		return g.On == nil && (g.may(RightAdmin) || right != "" && g.may(right)) // also for plans: their answers contain the subjects of access documents
+		return g.On == nil && (g.may(RightAdmin) || c.tx.kinds.useOf(e.kind).policies && g.may(RightPolicy)) // also for plans: their answers contain the subjects of access documents
 	}
 	approves := e.kind == KindRollout && approvesStage(before, after)
 	switch {

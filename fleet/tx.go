@@ -311,10 +311,10 @@ func (tx *Tx) checkAdminKind(kind Kind) error {
 	switch {
 	case !tx.withoutAdmin || !use.forAdmins():
 		return nil
-	case use.right == "":
+	case !use.policies:
 		return errorf(CodeOutOfScope, "changes of access documents, webhooks and sources need the role or the right admin")
-	case tx.scope == nil || !tx.scope.rights.Everywhere(use.right):
-		return errorf(CodeOutOfScope, "changes of %s need the role or the right admin, or the right %s", tx.kinds.byName[kind].collection, use.right)
+	case tx.scope == nil || !tx.scope.rights.Everywhere(RightPolicy):
+		return errorf(CodeOutOfScope, "changes of policies need the role or the right admin, or the right %s", RightPolicy)
 	}
 	return nil
 }

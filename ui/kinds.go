@@ -100,6 +100,7 @@ var kinds = []kind{
 	},
 	{
 		name: client.KindPolicy, list: "change-policies", title: "Policies", serviceOnly: true,
+		columns: []column{{"Action", "action"}, {"Suspended", "suspended"}, {"Description", "description"}, {"Changed", "updated_at"}},
 		get: func(ctx context.Context, fleet *client.Client, id string, _ *int64) (*http.Response, error) {
 			return fleet.GetPolicy(ctx, id, nil)
 		},
