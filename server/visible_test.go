@@ -68,8 +68,8 @@ func twoTeams(t *testing.T) *world {
 
 // visibleIDs and hiddenIDs fill the parameters of a path with documents of the team and of the other one.
 var (
-	visibleIDs = map[string]string{"clusters": "web-01", "platform_components": "web-app", "namespaces": "web-ns", "rolebindings": "web-rb", "resource_types": "quotas", "layers": "web", "rollouts": "web-rollout", "strategies": "none", "freezes": "web-freeze", "resources": "small", "{type}": "quotas", "{resource_id}": "small", "{component_id}": "web-app", "{namespace_id}": "web-ns", "{rolebinding_id}": "web-rb", "{list}": "platform-components", "{input_id}": "web-app"}
-	hiddenIDs  = map[string]string{"clusters": "zebra-01", "platform_components": "zebra-app", "namespaces": "zebra-ns", "rolebindings": "zebra-rb", "resource_types": "zebratypes", "layers": "zebra-layer", "rollouts": "zebra-rollout", "strategies": "zebra-strategy", "freezes": "zebra-freeze", "resources": "zebra-resource", "{type}": "zebratypes", "{resource_id}": "zebra-resource", "{component_id}": "zebra-app", "{namespace_id}": "zebra-ns", "{rolebinding_id}": "zebra-rb", "{list}": "platform-components", "{input_id}": "zebra-app"}
+	visibleIDs = map[string]string{"clusters": "web-01", "platform_components": "web-app", "namespaces": "web-ns", "rolebindings": "web-rb", "resource_types": "quotas", "layers": "web", "rollouts": "web-rollout", "strategies": "none", "policies": "none", "freezes": "web-freeze", "resources": "small", "{type}": "quotas", "{resource_id}": "small", "{component_id}": "web-app", "{namespace_id}": "web-ns", "{rolebinding_id}": "web-rb", "{list}": "platform-components", "{input_id}": "web-app"}
+	hiddenIDs  = map[string]string{"clusters": "zebra-01", "platform_components": "zebra-app", "namespaces": "zebra-ns", "rolebindings": "zebra-rb", "resource_types": "zebratypes", "layers": "zebra-layer", "rollouts": "zebra-rollout", "strategies": "zebra-strategy", "policies": "zebra-policy", "freezes": "zebra-freeze", "resources": "zebra-resource", "{type}": "zebratypes", "{resource_id}": "zebra-resource", "{component_id}": "zebra-app", "{namespace_id}": "zebra-ns", "{rolebinding_id}": "zebra-rb", "{list}": "platform-components", "{input_id}": "zebra-app"}
 )
 
 func fillWith(path string, ids map[string]string) string {
@@ -110,6 +110,7 @@ func noted(a *answer) string {
 func TestTeamSeesOnlyItsDocuments(t *testing.T) {
 	t.Parallel()
 	w := twoTeams(t)
+	w.create("/policies", `{"id":"zebra-policy","description":"zebra only","rule":"change.reason != 'zebra'","action":"warn","match":{"selector":"team=zebra"}}`)
 	as := bearer(w.issue(scopedBody).secret)
 	reads := specReads(t)
 	require.Greater(t, len(reads), 35)
@@ -146,7 +147,7 @@ func TestTeamSeesOnlyItsDocuments(t *testing.T) {
 		}
 	}
 	for _, path := range reads {
-		if path != "/strategies/{id}" && path != "/status/history" { // the latter counts all clusters
+		if path != "/strategies/{id}" && path != "/policies/{id}" && path != "/status/history" { // the latter counts all clusters
 			require.Positive(t, found[path], path)
 		}
 	}
@@ -178,7 +179,7 @@ func TestTeamSeesItsDocuments(t *testing.T) {
 	w.create("/access", accessFor("team", `["read"]`, teamRead))
 	for path, want := range map[string][]string{
 		"/clusters": {"web-01"}, "/layers": {"all", "web"}, "/platform_components": {"base", "web-app"}, "/namespaces": {"web-ns"},
-		"/rolebindings": {"web-rb"}, "/resource_types": {"quotas"}, "/resources/quotas": {"small"}, "/strategies": {},
+		"/rolebindings": {"web-rb"}, "/resource_types": {"quotas"}, "/resources/quotas": {"small"}, "/strategies": {}, "/policies": {},
 		"/freezes": {"web-freeze"}, "/rollouts": {"shared", "web-rollout"},
 	} {
 		got := w.get(path, as...).want(200)
