@@ -103,6 +103,12 @@ func (s *State) Manager(kind Kind, id string) (source, file string, ok bool) {
 	return m.source, m.File, true
 }
 
+// IsDrifted reports whether others have changed a managed document since its source wrote it.
+func (s *State) IsDrifted(kind Kind, id string) bool {
+	m, ok := s.managed[docKey{kind, id}]
+	return ok && m.Drifted
+}
+
 // indexManaged builds the index of managed documents.
 func (s *State) indexManaged() {
 	if s.managed = nil; len(s.docs[KindSourceDocuments]) == 0 {

@@ -44,6 +44,7 @@ func (s *Server) getDocument(c echo.Context, kind fleet.Kind, id string, p readP
 	if err != nil {
 		return err
 	}
+	nameManager(c, st, doc)
 	return writeUnlessMatch(c, p.ifNoneMatch, doc.ETag(), doc.View)
 }
 

@@ -68,6 +68,7 @@ func (s *Server) view(c echo.Context, kind fleet.Kind, id string, revision *int6
 	if err != nil {
 		return err
 	}
+	nameManager(c, st, doc)
 	head := st.Head()
 	etag := fmt.Sprintf("\"fleet-%d-%x\"", head.Revision, head.ID[:4])
 	return writeUnlessMatch(c, ifNoneMatch, etag, func() any { return view(st, doc) })

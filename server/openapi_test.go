@@ -130,7 +130,7 @@ func conforms(req *http.Request, sent []byte, res *http.Response, body []byte) e
 	}); err != nil {
 		return err
 	}
-	sometimes := []string{"Warning", "Link", "Retry-After"}
+	sometimes := []string{"Warning", "Link", "Retry-After", "X-Fleet-Managed-By"}
 	if res.StatusCode == http.StatusPreconditionFailed {
 		sometimes = append(sometimes, "ETag") // a plan that is stale is of no one document
 	}

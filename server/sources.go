@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"net/http"
+	"net/url"
 
 	"github.com/labstack/echo/v4"
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,7 +13,10 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 )
 
-const maxDriftedShown = 100
+const (
+	maxDriftedShown = 100
+	maxHeaderFile   = 512 // bytes of the name of a file, which its publisher chooses, in a header
+)
 
 var (
 	errNoArtifactReader = &fleet.Error{Code: fleet.CodeConflict, Detail: "this server reads no artifacts"}
@@ -113,6 +117,19 @@ func (s *Server) ReconcileSource(c echo.Context, id string, _ api.ReconcileSourc
 	c.Response().Header().Set(response.HeaderRevision, response.FormatRevision(st.Revision()))
 	c.Response().Header().Set(response.HeaderETag, doc.ETag())
 	return response.WriteJSON(c, http.StatusOK, s.viewOf(st, doc))
+}
+
+// nameManager sets the header that names the source which manages a document.
+func nameManager(c echo.Context, st *fleet.State, doc *fleet.Document) {
+	source, file, managed := st.Manager(doc.Kind, doc.ID)
+	if !managed {
+		return
+	}
+	by := url.Values{"source": {source}, "file": {cut(file, maxHeaderFile)}}
+	if st.IsDrifted(doc.Kind, doc.ID) {
+		by.Set("drifted", "true")
+	}
+	c.Response().Header().Set(response.HeaderManagedBy, by.Encode())
 }
 
 // sourceView returns a source as the API shows it, with its status.

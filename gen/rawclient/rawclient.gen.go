@@ -26809,9 +26809,10 @@ func (r DeleteAccessResponse) StatusCode() int {
 
 // GetAccessResponse200Headers the declared response headers of an HTTP 200 response for GetAccess
 type GetAccessResponse200Headers struct {
-	Age            *int
-	ETag           *string
-	XFleetRevision *int64
+	Age             *int
+	ETag            *string
+	XFleetManagedBy *string
+	XFleetRevision  *int64
 }
 
 type GetAccessResponse struct {
@@ -27301,9 +27302,10 @@ func (r DeleteClusterResponse) StatusCode() int {
 
 // GetClusterResponse200Headers the declared response headers of an HTTP 200 response for GetCluster
 type GetClusterResponse200Headers struct {
-	Age            *int
-	ETag           *string
-	XFleetRevision *int64
+	Age             *int
+	ETag            *string
+	XFleetManagedBy *string
+	XFleetRevision  *int64
 }
 
 type GetClusterResponse struct {
@@ -28209,9 +28211,10 @@ func (r DeleteLayerResponse) StatusCode() int {
 
 // GetLayerResponse200Headers the declared response headers of an HTTP 200 response for GetLayer
 type GetLayerResponse200Headers struct {
-	Age            *int
-	ETag           *string
-	XFleetRevision *int64
+	Age             *int
+	ETag            *string
+	XFleetManagedBy *string
+	XFleetRevision  *int64
 }
 
 type GetLayerResponse struct {
@@ -28721,9 +28724,10 @@ func (r DeleteNamespaceResponse) StatusCode() int {
 
 // GetNamespaceResponse200Headers the declared response headers of an HTTP 200 response for GetNamespace
 type GetNamespaceResponse200Headers struct {
-	Age            *int
-	ETag           *string
-	XFleetRevision *int64
+	Age             *int
+	ETag            *string
+	XFleetManagedBy *string
+	XFleetRevision  *int64
 }
 
 type GetNamespaceResponse struct {
@@ -29033,9 +29037,10 @@ func (r DeletePlatformComponentResponse) StatusCode() int {
 
 // GetPlatformComponentResponse200Headers the declared response headers of an HTTP 200 response for GetPlatformComponent
 type GetPlatformComponentResponse200Headers struct {
-	Age            *int
-	ETag           *string
-	XFleetRevision *int64
+	Age             *int
+	ETag            *string
+	XFleetManagedBy *string
+	XFleetRevision  *int64
 }
 
 type GetPlatformComponentResponse struct {
@@ -29742,9 +29747,10 @@ func (r DeleteResourceTypeResponse) StatusCode() int {
 
 // GetResourceTypeResponse200Headers the declared response headers of an HTTP 200 response for GetResourceType
 type GetResourceTypeResponse200Headers struct {
-	Age            *int
-	ETag           *string
-	XFleetRevision *int64
+	Age             *int
+	ETag            *string
+	XFleetManagedBy *string
+	XFleetRevision  *int64
 }
 
 type GetResourceTypeResponse struct {
@@ -29977,9 +29983,10 @@ func (r DeleteResourceResponse) StatusCode() int {
 
 // GetResourceResponse200Headers the declared response headers of an HTTP 200 response for GetResource
 type GetResourceResponse200Headers struct {
-	Age            *int
-	ETag           *string
-	XFleetRevision *int64
+	Age             *int
+	ETag            *string
+	XFleetManagedBy *string
+	XFleetRevision  *int64
 }
 
 type GetResourceResponse struct {
@@ -30339,9 +30346,10 @@ func (r DeleteRoleBindingResponse) StatusCode() int {
 
 // GetRoleBindingResponse200Headers the declared response headers of an HTTP 200 response for GetRoleBinding
 type GetRoleBindingResponse200Headers struct {
-	Age            *int
-	ETag           *string
-	XFleetRevision *int64
+	Age             *int
+	ETag            *string
+	XFleetManagedBy *string
+	XFleetRevision  *int64
 }
 
 type GetRoleBindingResponse struct {
@@ -31139,9 +31147,10 @@ func (r DeleteStrategyResponse) StatusCode() int {
 
 // GetStrategyResponse200Headers the declared response headers of an HTTP 200 response for GetStrategy
 type GetStrategyResponse200Headers struct {
-	Age            *int
-	ETag           *string
-	XFleetRevision *int64
+	Age             *int
+	ETag            *string
+	XFleetManagedBy *string
+	XFleetRevision  *int64
 }
 
 type GetStrategyResponse struct {
@@ -35748,6 +35757,13 @@ func ParseGetAccessResponse(rsp *http.Response) (*GetAccessResponse, error) {
 			}
 			headers.ETag = &value
 		}
+		if values := rsp.Header.Values("X-Fleet-Managed-By"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Managed-By", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XFleetManagedBy = &value
+		}
 		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
 			var value int64
 			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
@@ -36546,6 +36562,13 @@ func ParseGetClusterResponse(rsp *http.Response) (*GetClusterResponse, error) {
 				return nil, err
 			}
 			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Managed-By"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Managed-By", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XFleetManagedBy = &value
 		}
 		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
 			var value int64
@@ -38068,6 +38091,13 @@ func ParseGetLayerResponse(rsp *http.Response) (*GetLayerResponse, error) {
 			}
 			headers.ETag = &value
 		}
+		if values := rsp.Header.Values("X-Fleet-Managed-By"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Managed-By", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XFleetManagedBy = &value
+		}
 		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
 			var value int64
 			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
@@ -38913,6 +38943,13 @@ func ParseGetNamespaceResponse(rsp *http.Response) (*GetNamespaceResponse, error
 			}
 			headers.ETag = &value
 		}
+		if values := rsp.Header.Values("X-Fleet-Managed-By"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Managed-By", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XFleetManagedBy = &value
+		}
 		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
 			var value int64
 			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
@@ -39415,6 +39452,13 @@ func ParseGetPlatformComponentResponse(rsp *http.Response) (*GetPlatformComponen
 				return nil, err
 			}
 			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Managed-By"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Managed-By", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XFleetManagedBy = &value
 		}
 		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
 			var value int64
@@ -40567,6 +40611,13 @@ func ParseGetResourceTypeResponse(rsp *http.Response) (*GetResourceTypeResponse,
 			}
 			headers.ETag = &value
 		}
+		if values := rsp.Header.Values("X-Fleet-Managed-By"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Managed-By", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XFleetManagedBy = &value
+		}
 		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
 			var value int64
 			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
@@ -40971,6 +41022,13 @@ func ParseGetResourceResponse(rsp *http.Response) (*GetResourceResponse, error) 
 				return nil, err
 			}
 			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Managed-By"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Managed-By", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XFleetManagedBy = &value
 		}
 		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
 			var value int64
@@ -41584,6 +41642,13 @@ func ParseGetRoleBindingResponse(rsp *http.Response) (*GetRoleBindingResponse, e
 				return nil, err
 			}
 			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Managed-By"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Managed-By", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XFleetManagedBy = &value
 		}
 		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
 			var value int64
@@ -42945,6 +43010,13 @@ func ParseGetStrategyResponse(rsp *http.Response) (*GetStrategyResponse, error) 
 				return nil, err
 			}
 			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Managed-By"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Managed-By", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XFleetManagedBy = &value
 		}
 		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
 			var value int64
