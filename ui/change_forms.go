@@ -119,19 +119,26 @@ func restoreForm(req *pageRequest) (changeForm, error) {
 
 // document reads a document, now or at a revision; nil when it does not exist.
 func (req *pageRequest) document(name, id string, revision *int64) (json.RawMessage, error) {
+	document, _, err := req.managedDocument(name, id, revision)
+	return document, err
+}
+
+// managedDocument reads a document, and the source that manages it.
+func (req *pageRequest) managedDocument(name, id string, revision *int64) (document json.RawMessage, by managed, err error) {
 	k, ok := kindNamed(name)
 	if !ok {
-		return nil, errNotFound
+		return nil, by, errNotFound
 	}
 	rsp, err := k.get(req.r.Context(), req.fleet, id, revision)
 	if problem, answered := errors.AsType[*client.Error](err); answered && problem.StatusCode == http.StatusNotFound {
-		return nil, nil
+		return nil, by, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, by, err
 	}
 	defer rsp.Body.Close()
-	return io.ReadAll(rsp.Body)
+	document, err = io.ReadAll(rsp.Body)
+	return document, req.managedBy(rsp), err
 }
 
 // protectionForm sets or removes the deletion protection of a cluster.

@@ -18,6 +18,7 @@ import (
 
 type clusterView struct {
 	frame
+	Managed managed
 	Cluster api.ClusterStatus
 	States  []string
 	Labels  []nameValue
@@ -98,6 +99,7 @@ func showCluster(req *pageRequest) error {
 		if doc.JSON200.Pinned != nil {
 			view.Pins = []pinRow{req.pinRow(doc.JSON200)}
 		}
+		view.Managed = req.managedBy(doc.HTTPResponse)
 		view.Layers, view.Protect, view.created = doc.JSON200.Layers, doc.JSON200.DeletionProtection, doc.JSON200.CreatedAt
 	case answered && problem.StatusCode == http.StatusNotFound: // decommissioned: only its reported status remains
 		view.Gone = true

@@ -73,6 +73,7 @@ func componentClusters(id string) func(state string) string {
 
 type componentView struct {
 	frame
+	Managed   managed
 	Component api.PlatformComponent
 	Row       componentRow
 	Variants  []variantRow
@@ -119,7 +120,7 @@ func showComponent(req *pageRequest) error {
 	if err != nil {
 		return err
 	}
-	view := componentView{Component: *doc.JSON200, Row: makeComponentRow(*doc.JSON200, *status.JSON200), Disabled: usage.JSON200.Disabled, More: historyLink("platform_component", id)}
+	view := componentView{Component: *doc.JSON200, Managed: req.managedBy(doc.HTTPResponse), Row: makeComponentRow(*doc.JSON200, *status.JSON200), Disabled: usage.JSON200.Disabled, More: historyLink("platform_component", id)}
 	for _, variant := range usage.JSON200.Variants {
 		row := variantRow{ComponentVariant: variant, Version: versionText(variant.ComponentVersion, variant.OCITag), Link: filter{Component: id, Version: variant.ComponentVersion, Tag: variant.OCITag}.page()}
 		for name, n := range variant.Environments {

@@ -91,6 +91,7 @@ type definitionView struct {
 	frame
 	List, Kind, ID string
 	Deleted        bool
+	Managed        managed
 	Fields         []fieldChange // values, in After
 	Hidden         bool
 	Reveal         string
@@ -113,11 +114,11 @@ func showDefinition(req *pageRequest) error {
 		req.redirect(historyLink(kind.name, id))
 		return nil
 	}
-	doc, err := req.document(kind.name, id, nil)
+	doc, by, err := req.managedDocument(kind.name, id, nil)
 	if err != nil {
 		return err
 	}
-	view := definitionView{List: list, Kind: kind.name, ID: id, Deleted: doc == nil, Reveal: req.revealLink(), More: historyLink(kind.name, id)}
+	view := definitionView{List: list, Kind: kind.name, ID: id, Deleted: doc == nil, Managed: by, Reveal: req.revealLink(), More: historyLink(kind.name, id)}
 	if view.Changes, _, err = req.changes(&api.ListRevisionsParams{Kind: &kind.name, ID: &id, Limit: new(overviewChanges)}); err != nil {
 		return err
 	}

@@ -34,6 +34,7 @@ func showLayers(req *pageRequest) error {
 
 type layerView struct {
 	frame
+	Managed     managed
 	Layer       api.Layer
 	Lists       []layerList
 	Clusters    []string // the first
@@ -109,7 +110,7 @@ func showLayer(req *pageRequest) error {
 		return err
 	}
 	layer := *doc.JSON200
-	view := layerView{Layer: layer, HistoryLink: historyLink("layer", id), All: prefix + "/clusters"}
+	view := layerView{Layer: layer, Managed: req.managedBy(doc.HTTPResponse), HistoryLink: historyLink("layer", id), All: prefix + "/clusters"}
 	view.Clusters = layer.Clusters[:min(len(layer.Clusters), maxLayerClusters)]
 	view.More = len(layer.Clusters) - len(view.Clusters)
 	if layer.Selector != "" {

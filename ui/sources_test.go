@@ -87,6 +87,17 @@ func TestSourcesPage(t *testing.T) {
 	page = env.get("/ui/sources").body
 	require.Contains(t, page, "Synced")
 	require.NotContains(t, page, "Approve…")
+	shop := env.get("/ui/definitions/namespaces/shop").body
+	require.Contains(t, shop, `by source <a href="/ui/sources">platform</a>, in its file <code>fleet/shop.yaml</code>`)
+	require.NotContains(t, shop, "drifted")
+	require.NotContains(t, env.get("/ui/layers/gold").body, "by source")
+	env.edit(func(tx *fleet.Tx) error {
+		tx.Guard(fleet.Guard{Off: true, OverrideSources: []string{"platform"}})
+		_, err := tx.Patch(fleet.KindNamespace, "shop", []byte(`{"labels":{"a":"b"}}`))
+		return err
+	})
+	require.Contains(t, env.get("/ui/definitions/namespaces/shop").body, "drifted")
+	require.Contains(t, env.get("/ui/sources").body, `Drifted: <a class="chip" href="/ui/definitions/namespaces/shop" title="fleet/shop.yaml">namespace shop</a>`)
 	require.Contains(t, env.get("/ui/sources/platform/approve").body, "no artifact of source &#34;platform&#34; is held")
 
 	env.artifacts.err = errors.New("registry.example.com: connection refused")
@@ -127,4 +138,26 @@ func TestSourcesInBrowser(t *testing.T) {
 	env.followSources()
 	b.Run(chromedp.Reload(), chromedp.WaitVisible(`//span[contains(., "Synced")]`, chromedp.BySearch))
 	require.Empty(t, b.Complaints())
+}
+
+// TestManagedDocuments: pages of documents name the source that manages them; only administrators get a link to it.
+func TestManagedDocuments(t *testing.T) {
+	t.Parallel()
+	env := setup(t, 3)
+	env.wrapAPI = func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet {
+				w.Header().Set("X-Fleet-Managed-By", url.Values{"source": {"platform"}, "file": {htmlPayload}, "drifted": {"true"}}.Encode())
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+	env.enableChanges()
+	env.signIn(env.issueToken("reader", "read"))
+	for _, path := range []string{"/ui/clusters/cluster-0001", "/ui/components/podinfo", "/ui/layers/gold", "/ui/definitions/namespaces/team-red"} {
+		page := env.get(path).body
+		require.Contains(t, page, "by source platform, in its file <code>&lt;script&gt;", path)
+		require.Contains(t, page, "drifted", path)
+		require.NotContains(t, page, `href="/ui/sources"`, path)
+	}
 }
