@@ -29490,9 +29490,10 @@ func (r DeletePolicyResponse) StatusCode() int {
 
 // GetPolicyResponse200Headers the declared response headers of an HTTP 200 response for GetPolicy
 type GetPolicyResponse200Headers struct {
-	Age            *int
-	ETag           *string
-	XFleetRevision *int64
+	Age             *int
+	ETag            *string
+	XFleetManagedBy *string
+	XFleetRevision  *int64
 }
 
 type GetPolicyResponse struct {
@@ -40186,6 +40187,13 @@ func ParseGetPolicyResponse(rsp *http.Response) (*GetPolicyResponse, error) {
 				return nil, err
 			}
 			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Managed-By"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Managed-By", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XFleetManagedBy = &value
 		}
 		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
 			var value int64
