@@ -80,6 +80,7 @@ const (
 	CodeOutOfScope           = "out_of_scope"
 	CodeMissingVariable      = "missing_variable"
 	CodeNotStageable         = "not_stageable"
+	CodePolicy               = "policy"
 	CodeSecretValue          = "secret_value"
 	CodeConfirmationRequired = "confirmation_required"
 	CodeEarlyReceipt         = "early_receipt"

@@ -31,6 +31,7 @@ const (
 	CodeOutOfScope      Code = "out_of_scope"          // no access document of the principal permits the whole change
 	CodeNotStageable    Code = "not_stageable"         // a rollout cannot make the change
 	CodeMissingVariable Code = "missing_variable"      // a cluster would be served a reference without a value
+	CodePolicy          Code = "policy"                // a policy refuses the change
 	CodeSecretValue     Code = "secret_value"          // a patch looks like a secret, which the rules refuse
 	CodeUnresolved      Code = "unresolved_reference"  // stored data refers to a missing document
 )

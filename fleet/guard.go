@@ -17,7 +17,7 @@ func (g Guard) check(r Result) error {
 		return errorf(CodeConfirm, "%s would be removed, and the first artifact of a source removes nothing", plural(r.removals.count, "installed thing"))
 	}
 	if g.PlanHash != "" {
-		plan, err := r.Plan()
+		plan, err := r.plan(nil)
 		if err != nil {
 			return err
 		}

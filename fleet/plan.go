@@ -17,6 +17,14 @@ import (
 // Plan returns the effect of the change on every cluster's polls, as the API shows it. It uses the functions that answer
 // polls.
 func (r Result) Plan() (api.Plan, error) {
+	if len(r.enforcedPolicies()) == 0 || r.exemptFromPolicies() {
+		return r.plan(nil)
+	}
+	return r.plan(r.newPolicyEffect())
+}
+
+// plan returns the plan, with the verdicts of policies if their view of the effect is to be collected.
+func (r Result) plan(policies *policyEffect) (api.Plan, error) {
 	reason := r.confirmationReason()
 	plan := api.Plan{
 		BaseRevision: int64(r.base.Revision()), ConfirmationRequired: reason != "", ConfirmationReason: reason,
@@ -44,6 +52,9 @@ func (r Result) Plan() (api.Plan, error) {
 			return plan, err
 		}
 		freezes.add(a, group.key != "")
+		if policies != nil {
+			policies.add(a, group.key != "")
+		}
 		if group.key == "" {
 			continue
 		}
@@ -84,7 +95,16 @@ func (r Result) Plan() (api.Plan, error) {
 		plan.Warnings = append(plan.Warnings, "the change would be refused: "+f.describe())
 	}
 	plan.Frozen = frozenViews(refused.frozen)
-	plan.PlanHash, err = r.hash(plan.Groups)
+	if plan.PlanHash, err = r.hash(plan.Groups); err != nil || policies == nil {
+		return plan, err
+	}
+	verdicts, err := r.policyVerdicts(func() (*policyEffect, error) { return policies, nil })
+	plan.Policies = policyViews(verdicts)
+	for _, v := range plan.Policies {
+		if v.Failed {
+			plan.Warnings = append(plan.Warnings, verdictWarning(v))
+		}
+	}
 	return plan, err
 }
 

@@ -28,6 +28,9 @@ var readsStored = map[string]string{
 	"Result.hash": "", "Result.ownership": "", "history.Blame": "explains stored documents", "history.clusterPast.changesAt": "",
 	"State.VisibleTo": "copies documents", "State.addCovered": "", "State.addOfClusters": "adds the documents of its variants too", "State.addDefinition": "adds the documents of its variants too", "State.addRollouts": "asks whether it is visible", "Tx.checkReadable": "asks whether it is visible", "Tx.hides": "asks whether it is visible", "Tx.checkFleetLimits": "counts documents", "labelLimits.isKnown": "asks whether it is visible", "Tx.newLabelLimits": "rollouts change no selector of a layer", "State.Shows": "asks whether it is visible", "State.showsOperation": "asks whether it is visible", "State.showsVersion": "asks whether it is visible", "State.MayHaveHistory": "asks whether it is visible",
 
+	// Policies, which no rollout changes.
+	"Result.enforcedPolicies": "", "Tx.checkPolicyRules": "",
+
 	// Sources, which no rollout changes, and what they manage.
 	"State.ManagedBy": "", "State.SourceState": "", "State.indexManaged": "", "Tx.changesContent": "asks whether the stored document changes", "Tx.suspendSources": "", "checkFollowedSource": "counts documents", "checkPolicy": "counts documents",
 	"txValidation.checkManagedPolicies": "checks the stored document",

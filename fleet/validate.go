@@ -101,6 +101,9 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	if err := tx.guard.check(res); err != nil {
 		return res, err
 	}
+	if err := tx.checkPolicyRules(&res); err != nil {
+		return res, err
+	}
 	if err := tx.recordOverridden(&res, overridden); err != nil {
 		return res, err
 	}

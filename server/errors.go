@@ -41,6 +41,7 @@ var domainStatus = map[fleet.Code]int{
 	fleet.CodeStale:           http.StatusPreconditionFailed,
 	fleet.CodeLimitExceeded:   http.StatusUnprocessableEntity,
 	fleet.CodeNotStageable:    http.StatusUnprocessableEntity,
+	fleet.CodePolicy:          http.StatusUnprocessableEntity,
 	fleet.CodeSecretValue:     http.StatusUnprocessableEntity,
 	fleet.CodeUnresolved:      http.StatusInternalServerError,
 	fleet.CodeMissingVariable: http.StatusUnprocessableEntity,

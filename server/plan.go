@@ -39,6 +39,7 @@ func (s *Server) Plan(c echo.Context, p api.PlanParams) error {
 		if plan.PlanHash != whole.PlanHash { // a commit with this hash would change more than the plan shows
 			return errHiddenEffects
 		}
+		plan.Policies, plan.Warnings = fleet.FailedPolicies(whole, plan)
 	}
 	plan.Results = results
 	response.AddWarnings(c, plan.Warnings)

@@ -3919,6 +3919,9 @@ type Plan struct {
 	// Adopted Of the plan of a source: the documents that exist, and that it would manage.
 	Adopted []SourceDocument `json:"adopted,omitempty"`
 
+	// Policies The result of each policy that concerns the change. A failed one with action `deny` or `approve` refuses it. With a limited right to read, only failed ones.
+	Policies []PolicyVerdict `json:"policies,omitempty"`
+
 	// Totals The size of the effect of a change.
 	Totals PlanTotals `json:"totals"`
 }
@@ -4554,6 +4557,39 @@ type PolicyUpdate struct {
 	//
 	// Example: false
 	Suspended bool `json:"suspended,omitempty"`
+}
+
+// PolicyVerdict The result of a policy on a change.
+type PolicyVerdict struct {
+	// ID Id of the policy.
+	//
+	// Example: prod-in-stages
+	ID string `json:"id"`
+
+	// Action What happens to a change for which the rule is false.
+	//
+	// Example: deny
+	Action string `json:"action"`
+
+	// Failed The rule is false for the change, or cannot be evaluated on it.
+	//
+	// Example: true
+	Failed bool `json:"failed"`
+
+	// Message The message of a failed policy.
+	//
+	// Example: changes 122 production clusters at once; use a rollout with smaller stages
+	Message string `json:"message,omitempty"`
+
+	// Clusters The number of clusters of the effect that the policy concerns, if it failed and read them.
+	//
+	// Example: 1
+	Clusters int `json:"clusters"`
+
+	// ClusterIds Ids of the first 100 of these clusters.
+	//
+	// Example: ["demo-cluster-01"]
+	ClusterIds []string `json:"cluster_ids"`
 }
 
 // Problem RFC 9457 problem details, with a stable code and every field problem.

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -130,6 +132,19 @@ func TestCostlyRulesOfOrdinaryPoliciesArePossible(t *testing.T) {
 	} {
 		_, err := Compile(rule, "effect.clusters.map(c, c.id)[0] + string(effect.clusters.size())")
 		require.NoError(t, err, rule)
+	}
+}
+
+// TestRulesOfTheDocumentation: the examples compile.
+func TestRulesOfTheDocumentation(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../../docs/policy-rules.md")
+	require.NoError(t, err)
+	rules := regexp.MustCompile("(?m)^[|] [^|`]+ [|] `([^`]+)` [|]$").FindAllSubmatch(text, -1)
+	require.Len(t, rules, 6)
+	for _, rule := range rules {
+		_, err := Compile(strings.ReplaceAll(string(rule[1]), `\|`, "|"), "")
+		require.NoError(t, err, "%s", rule[1])
 	}
 }
 

@@ -57,6 +57,14 @@ func (w *Work) Err() error {
 	return nil
 }
 
+// Context returns the context of the change.
+func (w *Work) Context() context.Context {
+	if w == nil {
+		return context.Background()
+	}
+	return w.ctx
+}
+
 // Spend adds other work of the change, measured in steps.
 func (w *Work) Spend(steps int) {
 	if w != nil {

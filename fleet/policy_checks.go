@@ -1,0 +1,268 @@
+package fleet
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/policy"
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// Policies are evaluated on the effect of a change, after rights, freezes and the guard. Those of the State before the change decide, so a
+// change cannot lift the rule that refuses it.
+
+// maxVerdictClusters is the number of clusters that a plan names for each policy.
+const maxVerdictClusters = 100
+
+// policyVerdict is the result of one policy on a change.
+type policyVerdict struct {
+	policy   *Document
+	failed   bool
+	message  string   // of a failed policy, or the error of its rule
+	clusters []string // that the policy concerns, sorted
+}
+
+// refuses reports whether the policy refuses the change, unless it is approved.
+func (v policyVerdict) refuses() bool { return v.failed && v.policy.Policy().Action != PolicyWarn }
+
+// describe describes the failure in a message.
+func (v policyVerdict) describe() string { return fmt.Sprintf("policy %q: %s", v.policy.ID, v.message) }
+
+// enforcedPolicies returns the policies that decide about the change, sorted by id.
+func (r Result) enforcedPolicies() []*Document {
+	return r.base.sorted(KindPolicy, func(d *Document) bool { return !d.Policy().Suspended })
+}
+
+// policyVerdicts evaluates the policies of the State before the change. effect computes the effect, if a rule reads it. A policy with a
+// match that concerns no cluster of the effect has no verdict.
+func (r Result) policyVerdicts(effect func() (*policyEffect, error)) ([]policyVerdict, error) {
+	policies := r.enforcedPolicies()
+	if len(policies) == 0 || len(r.Commit.Changes) == 0 {
+		return nil, nil
+	}
+	var computed *policyEffect
+	on := func(p *Policy) (*policy.Effect, error) {
+		if computed == nil {
+			var err error
+			if computed, err = effect(); err != nil {
+				return nil, err
+			}
+		}
+		return computed.of(p), nil
+	}
+	change, budget := r.policyChange(), policy.NewBudget()
+	var out []policyVerdict
+	for _, d := range policies {
+		p := d.Policy()
+		if p.Match != nil {
+			if e, err := on(p); err != nil || len(e.Clusters) == 0 {
+				if err != nil {
+					return nil, err
+				}
+				continue
+			}
+		}
+		v := policyVerdict{policy: d}
+		in := &policy.Input{
+			Change: *change, Now: r.Commit.At, Recent: policy.Recent{Removals: removalsIn(r.base.recentRemovals(r.Commit.At))},
+			Effect: func() (*policy.Effect, error) { return on(p) },
+		}
+		if err := r.evaluatePolicy(p, in, budget, &v); err != nil {
+			return nil, err
+		}
+		if v.failed && computed != nil {
+			for _, c := range computed.of(p).Clusters {
+				v.clusters = append(v.clusters, c.ID)
+			}
+			v.clusters = slices.Compact(v.clusters)
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
+// evaluatePolicy sets the result of a verdict. A rule that cannot be evaluated fails. The error is that of the work.
+func (r Result) evaluatePolicy(p *Policy, in *policy.Input, budget *policy.Budget, v *policyVerdict) error {
+	fail := func(err error) error {
+		v.failed, v.message = true, "its rule cannot be evaluated on this change: "+err.Error()
+		return r.work.stopped()
+	}
+	if !p.Known() {
+		v.failed, v.message = true, "it has a field that this version does not know"
+		return nil
+	}
+	program, err := p.Program()
+	if err != nil { // stored by another version
+		return fail(err)
+	}
+	verdict, err := program.Eval(r.work.Context(), in, budget)
+	if err != nil {
+		return fail(err)
+	}
+	v.failed, v.message = verdict.Failed, verdict.Message
+	if v.failed && v.message == "" {
+		v.message = "its rule is false for this change"
+		if p.Description != "" {
+			v.message = p.Description
+		}
+	}
+	return nil
+}
+
+// policyChange returns the change as policies read it.
+func (r Result) policyChange() *policy.Change {
+	out := &policy.Change{Kind: "change", Actor: r.Commit.Actor, Author: r.Commit.Author, Reason: r.Commit.Reason, Source: r.source}
+	operations, more, _ := r.Commit.Requested()
+	only := func(is func(api.RevisionOperation) bool) bool {
+		return len(operations) > 0 && more == 0 && !slices.ContainsFunc(operations, func(op api.RevisionOperation) bool { return !is(op) })
+	}
+	switch {
+	case r.source != "":
+		out.Kind = "source"
+	case r.Commit.Actor == VersionAutomation:
+		out.Kind = "version"
+	case only(func(op api.RevisionOperation) bool { return op.Op == "revert" }):
+		out.Kind = "revert"
+	case only(func(op api.RevisionOperation) bool { return op.Op == "restore" }):
+		out.Kind = "restore"
+	case only(func(op api.RevisionOperation) bool { return op.Kind == string(KindRollout) && op.Op != "create" }):
+		out.Kind, out.Rollout = "rollout", operations[0].ID
+	}
+	for _, ch := range r.Commit.Changes {
+		if kindUses[ch.Kind].derived {
+			continue
+		}
+		doc := &policy.Document{Kind: string(ch.Kind), ID: ch.ID, Action: ch.Action()}
+		if ch.Kind != KindToken && ch.Kind != KindWebhook { // they have secrets
+			doc.Before, doc.After = ch.Before, ch.After
+		}
+		out.Documents = append(out.Documents, doc)
+	}
+	return out
+}
+
+// exemptFromPolicies reports whether no policy may refuse the change: it takes a rollout back or pauses it, or it has no effect on
+// clusters and only takes something away from people and programs. Otherwise a rule that is always false would lock everybody out.
+func (r Result) exemptFromPolicies() bool {
+	operations, more, _ := r.Commit.Requested()
+	takesBack := len(operations) > 0 && more == 0 && !r.redoes
+	for _, op := range operations {
+		takesBack = takesBack && op.Kind == string(KindRollout) && slices.Contains([]string{RolloutBack, RolloutAbort, RolloutPause}, op.Op)
+	}
+	return takesBack || !slices.ContainsFunc(r.Commit.Changes, func(ch Change) bool { return !takesAway(ch) })
+}
+
+// takesAway reports whether the change of a document is exempt from policies.
+func takesAway(ch Change) bool {
+	switch ch.Kind {
+	case KindFreeze:
+		return ch.Before == nil
+	case KindToken, KindAccess:
+		return ch.After == nil
+	case KindSessionEnd:
+		return ch.After != nil
+	case KindPolicy: // they need a right of their own
+		return true
+	case KindSource:
+		return suspends(ch, func(obj map[string]any) map[string]any { return obj })
+	case KindComponent:
+		return suspends(ch, func(obj map[string]any) map[string]any {
+			of, _ := obj["version_policy"].(map[string]any)
+			return of
+		})
+	default:
+		return kindUses[ch.Kind].derived
+	}
+}
+
+// suspends reports whether a change only sets the field suspended of an object in a document.
+func suspends(ch Change, in func(map[string]any) map[string]any) bool {
+	if ch.Before == nil || ch.After == nil {
+		return false
+	}
+	var texts [2][]byte
+	for i, body := range []json.RawMessage{ch.Before, ch.After} {
+		obj, err := unstructured.Decode(body)
+		if err != nil {
+			return false
+		}
+		of := in(obj)
+		if suspended, _ := of["suspended"].(bool); of == nil || suspended != (i == 1) {
+			return false
+		}
+		delete(of, "suspended")
+		if texts[i], err = jsontext.Canonical(obj); err != nil {
+			return false
+		}
+	}
+	return bytes.Equal(texts[0], texts[1])
+}
+
+// checkPolicyRules refuses a change that a policy refuses, and adds the warnings of policies.
+func (tx *Tx) checkPolicyRules(res *Result) error {
+	if tx.guard.Off || tx.guard.proposed || len(res.base.docs[KindPolicy]) == 0 || res.exemptFromPolicies() {
+		return nil
+	}
+	verdicts, err := res.policyVerdicts(res.policyEffect)
+	if err != nil {
+		return err
+	}
+	var refused []policyVerdict
+	for _, v := range verdicts {
+		switch {
+		case v.refuses():
+			refused = append(refused, v)
+		case v.failed:
+			res.Warnings = append(res.Warnings, v.describe())
+		}
+	}
+	if len(refused) == 0 {
+		return nil
+	}
+	return policyError(refused)
+}
+
+// policyError returns the error of failed policies, with one problem for each.
+func policyError(refused []policyVerdict) error {
+	var problems []Problem
+	var details []string
+	for _, v := range refused {
+		problems = append(problems, Problem{Kind: KindPolicy, ID: v.policy.ID, Detail: v.message})
+		details = append(details, v.describe())
+	}
+	return &Error{Code: CodePolicy, Detail: strings.Join(details, "; "), Problems: problems}
+}
+
+// FailedPolicies returns the failed policies of a plan, and the warnings of another plan of the same change with those about them. It is
+// for a principal who may not read policies: the other plan was made without them. All clusters of the effect are in both plans.
+func FailedPolicies(whole, visible api.Plan) ([]api.PolicyVerdict, []string) {
+	warnings := visible.Warnings
+	failed := slices.DeleteFunc(slices.Clone(whole.Policies), func(v api.PolicyVerdict) bool { return !v.Failed })
+	for _, v := range failed {
+		warnings = append(warnings, verdictWarning(v))
+	}
+	return failed, warnings
+}
+
+// verdictWarning returns the warning of a plan about a failed policy.
+func verdictWarning(v api.PolicyVerdict) string {
+	text := fmt.Sprintf("policy %q: %s", v.ID, v.Message)
+	if v.Action != PolicyWarn {
+		text = "the change would be refused: " + text
+	}
+	return text
+}
+
+// policyViews returns the verdicts as a plan shows them.
+func policyViews(verdicts []policyVerdict) []api.PolicyVerdict {
+	out := make([]api.PolicyVerdict, 0, len(verdicts))
+	for _, v := range verdicts {
+		out = append(out, api.PolicyVerdict{ID: v.policy.ID, Action: v.policy.Policy().Action, Failed: v.failed, Message: v.message, Clusters: len(v.clusters), ClusterIds: append([]string{}, v.clusters[:min(len(v.clusters), maxVerdictClusters)]...)})
+	}
+	return out
+}

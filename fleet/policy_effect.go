@@ -1,0 +1,279 @@
+package fleet
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/flux-resourceset/flux-resourceset/fleet/internal/policy"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// policyEffect collects the effect of a change as policies read it: the clusters whose inputs, removals, environment or labels change,
+// and those that join or leave.
+type policyEffect struct {
+	r        Result
+	clusters []*policyCluster
+	known    map[docKey][]knownEntry
+	matched  map[string]*policy.Effect // by the match of the policy
+}
+
+// policyCluster is a cluster of the effect.
+type policyCluster struct {
+	policy.Cluster
+	affected
+}
+
+// knownEntry is the change of an input on one cluster. Clusters whose inputs are built of the same documents and settings share it.
+type knownEntry struct {
+	was, is *Effective
+	change  any // a *policy.Entry; nil: the inputs are equal
+}
+
+func (r Result) newPolicyEffect() *policyEffect {
+	return &policyEffect{r: r, known: map[docKey][]knownEntry{}, matched: map[string]*policy.Effect{}}
+}
+
+// policyEffect computes the effect.
+func (r Result) policyEffect() (*policyEffect, error) {
+	out := r.newPolicyEffect()
+	clusters, err := r.affected(true)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(clusters, func(a, b affected) int { return cmp.Or(cmp.Compare(a.id, b.id), compareNames(a.before, b.before)) })
+	effects := r.effects()
+	for _, a := range clusters {
+		if err := r.work.stopped(); err != nil {
+			return nil, err
+		}
+		one, err := effects.on(a)
+		if err != nil {
+			return nil, err
+		}
+		out.add(a, one.key != "")
+	}
+	return out, nil
+}
+
+// add adds an affected cluster. differs: its inputs change.
+func (e *policyEffect) add(a affected, differs bool) {
+	c := &policyCluster{affected: a}
+	c.ID, c.Removals = a.id, len(e.r.removals.byName[a.name])
+	c.Before, c.After = versionOf(a.before), versionOf(a.after)
+	if c.Before == nil && c.After == nil {
+		return
+	}
+	stays := a.before == a.after || c.Before != nil && c.After != nil && c.Before.Environment == c.After.Environment && maps.Equal(c.Before.Labels, c.After.Labels)
+	if !differs && c.Removals == 0 && stays {
+		return
+	}
+	c.Lists = func() (*policy.Lists, error) { return e.lists(c.affected) }
+	e.clusters = append(e.clusters, c)
+}
+
+// versionOf returns a cluster as policies read it; nil: there is none.
+func versionOf(of *Effective) *policy.Version {
+	if of == nil || of.Deleted() {
+		return nil
+	}
+	return &policy.Version{Environment: of.cluster.Environment, Labels: of.cluster.Labels}
+}
+
+// of returns the effect on the clusters that a policy matches before or after the change.
+func (e *policyEffect) of(p *Policy) *policy.Effect {
+	key := ""
+	if p.Match != nil {
+		text, _ := json.Marshal(p.Match) //nolint:errchkjson // it has only texts
+		key = string(text)
+	}
+	if out := e.matched[key]; out != nil {
+		return out
+	}
+	out := &policy.Effect{Clusters: make([]*policy.Cluster, 0, len(e.clusters))}
+	for _, c := range e.clusters {
+		if p.Match == nil || c.Before != nil && p.Matches(c.before.cluster) || c.After != nil && c.after != c.before && p.Matches(c.after.cluster) {
+			out.Clusters = append(out.Clusters, &c.Cluster)
+			out.Removals += c.Removals
+		}
+	}
+	e.matched[key] = out
+	return out
+}
+
+// lists returns the inputs of a cluster that differ.
+func (e *policyEffect) lists(a affected) (*policy.Lists, error) {
+	out := &policy.Lists{}
+	for _, list := range e.r.lists() {
+		look := a.lookAt(e.r.State, list)
+		if look != nil && len(look) == 0 && a.before == a.after && len(a.kept) == 0 {
+			continue
+		}
+		changes, known := e.knownChanges(a, list, look)
+		if !known {
+			var err error
+			if changes, err = e.computedChanges(a, list, look); err != nil {
+				return nil, err
+			}
+		}
+		for _, change := range changes {
+			addChange(out, list, change)
+		}
+	}
+	return out, nil
+}
+
+// lookAt is changedIDs for clusters that may join or leave.
+func (a affected) lookAt(next *State, list *descriptor) map[string]bool {
+	if a.before == nil || a.after == nil || a.before.Deleted() || a.after.Deleted() {
+		return nil
+	}
+	return a.changedIDs(next, list)
+}
+
+// knownChanges returns the changes of inputs that are known of other clusters, if all are.
+func (e *policyEffect) knownChanges(a affected, list *descriptor, look map[string]bool) (changes []any, known bool) {
+	before := e.r.base.kinds.byKind[list.kind]
+	if look == nil || before == nil || e.r.State.kinds.byKind[list.kind] != list || len(a.kept) > 0 {
+		return nil, false
+	}
+	for _, id := range sortedKeys(look) {
+		all := e.known[docKey{list.kind, id}]
+		at := slices.IndexFunc(all, func(k knownEntry) bool {
+			return e.r.base.sameInput(before, id, k.was, a.before, true) && e.r.State.sameInput(list, id, k.is, a.after, true)
+		})
+		if at < 0 {
+			return nil, false
+		}
+		if change := all[at].change; change != nil {
+			changes = append(changes, change)
+		}
+	}
+	return changes, true
+}
+
+// computedChanges builds the inputs of a cluster's list that may differ, and compares them.
+func (e *policyEffect) computedChanges(a affected, list *descriptor, look map[string]bool) (changes []any, err error) {
+	was, is := a.before, a.after
+	if was != nil && was.Deleted() {
+		was = nil
+	}
+	if is != nil && is.Deleted() {
+		is = nil
+	}
+	before, err := inputsByID(e.r.base, was, list, look)
+	if broken, ok := errors.AsType[*Error](err); ok && broken.Code == CodeUnresolved {
+		before, err = inputList{}, nil // it could not be answered before: every input is new
+	}
+	if err != nil {
+		return nil, err
+	}
+	after, err := inputsByID(e.r.State, is, list, look)
+	if err != nil {
+		return nil, err
+	}
+	ids := map[string]bool{}
+	for _, in := range slices.Concat(before.list, after.list) {
+		ids[in.id] = true
+	}
+	maps.Copy(ids, look)
+	for _, id := range sortedKeys(ids) {
+		change, err := changeOf(list, id, before.byID[id], after.byID[id])
+		if err != nil {
+			return nil, err
+		}
+		if key := (docKey{list.kind, id}); look != nil && was != nil && is != nil && len(e.known[key]) < maxKnown {
+			e.known[key] = append(e.known[key], knownEntry{was, is, change})
+		}
+		if change != nil {
+			changes = append(changes, change)
+		}
+	}
+	return changes, nil
+}
+
+// changeOf returns the change of one input, without the cluster block; nil: the inputs are equal.
+func changeOf(list *descriptor, id string, before, after any) (any, error) {
+	own := func(in any) any {
+		if in == nil {
+			return nil
+		}
+		out, _ := list.splitCluster(in)
+		return out
+	}
+	was, is := own(before), own(after)
+	if reflect.DeepEqual(was, is) {
+		return nil, nil
+	}
+	if resource, err := resourceChangeOf(id, was, is); resource != nil || err != nil {
+		return resource, err
+	}
+	return cmp.Or[any](inputChangeOf[api.FluxPlatformComponent](id, was, is), inputChangeOf[api.FluxNamespace](id, was, is), inputChangeOf[api.FluxRoleBinding](id, was, is)), nil
+}
+
+// inputChangeOf returns the change of inputs of one type; nil: they are of another type.
+func inputChangeOf[T any](id string, before, after any) any {
+	was, had := before.(T)
+	is, has := after.(T)
+	if !had && !has {
+		return nil
+	}
+	out := &policy.Entry[T]{ID: id}
+	if had {
+		out.Before = &was
+	}
+	if has {
+		out.After = &is
+	}
+	return out
+}
+
+// resourceChangeOf is inputChangeOf for the inputs of resource types.
+func resourceChangeOf(id string, before, after any) (any, error) {
+	was, had := before.(resourceInput)
+	is, has := after.(resourceInput)
+	if !had && !has {
+		return nil, nil
+	}
+	out := &policy.Entry[map[string]any]{ID: id}
+	for _, version := range []struct {
+		of   resourceInput
+		has  bool
+		into **map[string]any
+	}{{was, had, &out.Before}, {is, has, &out.After}} {
+		if !version.has {
+			continue
+		}
+		text, err := json.Marshal(version.of)
+		if err != nil {
+			return nil, err
+		}
+		fields := map[string]any{}
+		if err := json.Unmarshal(text, &fields); err != nil {
+			return nil, err
+		}
+		delete(fields, "cluster")
+		*version.into = &fields
+	}
+	return out, nil
+}
+
+// addChange adds the change of an input to the lists of a cluster.
+func addChange(to *policy.Lists, list *descriptor, change any) {
+	switch c := change.(type) {
+	case *policy.Entry[api.FluxPlatformComponent]:
+		to.Components = append(to.Components, c)
+	case *policy.Entry[api.FluxNamespace]:
+		to.Namespaces = append(to.Namespaces, c)
+	case *policy.Entry[api.FluxRoleBinding]:
+		to.RoleBindings = append(to.RoleBindings, c)
+	case *policy.Entry[map[string]any]:
+		if to.Resources == nil {
+			to.Resources = map[string][]*policy.Entry[map[string]any]{}
+		}
+		to.Resources[list.endpoint] = append(to.Resources[list.endpoint], c)
+	}
+}
