@@ -50,7 +50,7 @@ func (s *Server) AdvanceRollouts(ctx context.Context) {
 }
 
 // advanceRollout makes the next step of a rollout, if it has one. A step that the guard refuses, since it removes more than
-// was confirmed, pauses the rollout.
+// was confirmed, pauses the rollout, and so does one that a policy refuses.
 func (s *Server) advanceRollout(ctx context.Context, st *fleet.State, id string) (err error) {
 	if d, ok := st.Get(fleet.KindRollout, id); !ok || !fleet.Advances(d) {
 		s.rolloutWaits.observe(id, "")
@@ -71,6 +71,8 @@ func (s *Server) advanceRollout(ctx context.Context, st *fleet.State, id string)
 	switch {
 	case ok && refused.Code == fleet.CodeConfirm:
 		return s.commitStep(ctx, id, "the next step removes more than was confirmed: "+refused.Detail)
+	case ok && refused.Code == fleet.CodePolicy:
+		return s.commitStep(ctx, id, "a policy refuses the next step: "+refused.Detail)
 	case ok && refused.Code == fleet.CodeOutOfScope:
 		return s.commitStep(ctx, id, "the principal of the rollout may no longer make the next step: "+refused.Detail)
 	}

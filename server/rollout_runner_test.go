@@ -289,6 +289,25 @@ func TestRolloutGuard(t *testing.T) {
 	w.do("POST", path+"/start?plan_hash="+plan["plan_hash"].(string), "").want(200)
 }
 
+// TestPolicyPausesRollout: a policy that was added refuses the next stage, which pauses the rollout; it may still be aborted.
+func TestPolicyPausesRollout(t *testing.T) {
+	t.Parallel()
+	w, runners := autoRollout(t, 1, "")
+	w.create("/rollouts", `{"id":"paths","advance":"automatic","gate":{"confirmed":"0%"},"operations":[
+		{"op":"patch","kind":"platform_component","id":"podinfo","patch":{"patches":{"policy.test":"1"}}}],"stages":[{"name":"one","cluster_ids":["wave-1"]},{"name":"two","cluster_ids":["wave-2"]}]}`)
+	w.do("POST", "/rollouts/paths/start", "").want(200)
+	w.create("/policies", `{"id":"never","rule":"false","action":"deny"}`)
+	w.clock.advance(30 * time.Minute)
+	served := w.polls()
+	runners[0].AdvanceRollouts(t.Context())
+	paused := w.get("/rollouts/paths").want(200).json()
+	require.Equal(t, "paused", paused["state"])
+	require.Equal(t, `a policy refuses the next step: policy "never": its rule is false for this change`, paused["paused_because"])
+	require.Equal(t, served, w.polls())
+	w.do("POST", "/rollouts/paths/resume", "").problem(422, "policy")
+	w.do("POST", "/rollouts/paths/abort", "").want(200)
+}
+
 // TestRolloutAbortRace: an abort by another process, between the runner's decision to start a stage and its commit, wins.
 func TestRolloutAbortRace(t *testing.T) {
 	t.Parallel()
