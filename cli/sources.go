@@ -42,6 +42,7 @@ func sourceFlags() []cli.Flag {
 		&cli.StringFlag{Name: "interval", Usage: "time between two checks, a `DURATION` from 30s to 24h (default: 1m)"},
 		&cli.StringFlag{Name: "path", Usage: "only the files in this `FOLDER` of the artifact"},
 		&cli.StringSliceFlag{Name: "kind", Usage: "only documents of this `KIND`; default: all that describe clusters. Others, such as access, must be named"},
+		&cli.StringFlag{Name: "strategy", Usage: "deliver its changes as rollouts with the stages of this `STRATEGY`; empty: at once"},
 		&cli.BoolFlag{Name: "prune", Usage: "delete documents that it manages when the files no longer have them"},
 		&cli.StringSliceFlag{Name: "verify-key", Usage: "refuse artifacts without a signature by a public key in this `FILE`, such as cosign.pub; repeat for more"},
 	}
@@ -50,7 +51,7 @@ func sourceFlags() []cli.Flag {
 // sourceBody returns the fields that flags set.
 func sourceBody(c *cli.Context) (map[string]any, error) {
 	body := map[string]any{}
-	for _, name := range []string{"url", "tag", "range", "digest", "interval", "path"} {
+	for _, name := range []string{"url", "tag", "range", "digest", "interval", "path", "strategy"} {
 		if c.IsSet(name) {
 			body[name] = c.String(name)
 		}

@@ -642,6 +642,15 @@ type accessIndex struct {
 	claims  map[string][]claimSubject // by issuer
 }
 
+// SourceArtifact identifies an artifact.
+type SourceArtifact struct {
+	Digest string `json:"digest,omitempty"`
+	Tag    string `json:"tag,omitempty"`
+	// Revision and Origin are what the publisher states: org.opencontainers.image.revision and .source.
+	Revision string `json:"revision,omitempty"`
+	Origin   string `json:"origin,omitempty"`
+}
+
 // ManagedDocument is a document that a source manages.
 type ManagedDocument struct {
 	Kind Kind   `json:"kind"`

@@ -72,7 +72,7 @@ func TestPolicyOnEveryPath(t *testing.T) {
 				return func(tx *Tx) error {
 					doc := FileDocument{Kind: KindComponent, ID: "loki", File: "loki.yaml", Fields: json.RawMessage(`{"id":"loki","component_version":"6.0.0"}`)}
 					tx.Guard(Guard{PlanHash: "x"})
-					_, err := tx.ApplyArtifact("s", FollowedArtifact{SourceArtifact{Digest: "sha256:a"}, []FileDocument{doc}}, tx.base.At(), true, func([]api.Operation) error {
+					_, err := tx.ApplyArtifact("s", FollowedArtifact{SourceArtifact{Digest: "sha256:a"}, []FileDocument{doc}}, tx.base.At(), true, func(*Tx, []api.Operation) error {
 						return patch(KindComponent, "loki", `{"component_version":"6.0.0"}`)(tx)
 					})
 					tx.Guard(Guard{})

@@ -38,6 +38,8 @@ type rollout struct {
 	// created it.
 	Automation string           `json:"automation,omitempty"`
 	Versions   []rolloutVersion `json:"versions,omitempty"`
+	// Source is the artifact that it delivers; nil: no source created it.
+	Source *rolloutSource `json:"source,omitempty"`
 }
 
 // rolloutVersion is a version that a rollout of version policies brings.
@@ -46,6 +48,13 @@ type rolloutVersion struct {
 	Image     string `json:"image,omitempty"` // empty: it is a version of the component itself
 	Version   string `json:"version"`
 	Digest    string `json:"digest,omitempty"`
+}
+
+// rolloutSource is the artifact of a source that a rollout delivers.
+type rolloutSource struct {
+	ID string `json:"id"` // of the source
+	SourceArtifact
+	Files []ManagedDocument `json:"files"` // the documents that the rollout changes
 }
 
 // RolloutSettings determine how a rollout advances. The zero value is advanced by hand.

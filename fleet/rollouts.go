@@ -422,6 +422,7 @@ func (tx *Tx) completeRollout(r *rollout) error {
 		}
 		tx.completed[docKey{ch.Kind, ch.ID}] = true
 	}
+	tx.completedRollouts = append(tx.completedRollouts, r.ID)
 	return nil
 }
 
@@ -460,6 +461,12 @@ func (s *State) RolloutView(d *Document) any {
 		if s.visible == nil || s.Has(KindComponent, v.Component) {
 			view.Automation = r.Automation
 			view.Versions = append(view.Versions, api.RolloutVersion(v))
+		}
+	}
+	if from := r.Source; from != nil && s.visible == nil {
+		view.Source = &api.RolloutSource{ID: from.ID, Digest: from.Digest, ArtifactRevision: from.Revision, ArtifactSource: from.Origin, Files: []api.SourceDocument{}}
+		for _, d := range from.Files {
+			view.Source.Files = append(view.Source.Files, api.SourceDocument{Kind: string(d.Kind), ID: d.ID, File: d.File})
 		}
 	}
 	operations, _, _ := Commit{Operations: r.Operations}.Requested()

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -9,9 +10,6 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
-
-// SourceActor returns the actor of the commits of a source.
-func SourceActor(id string) string { return "source:" + id }
 
 // FollowedArtifact is an artifact with its documents.
 type FollowedArtifact struct {
@@ -37,16 +35,18 @@ type artifactChange struct {
 	kept    int // managed documents that the artifact has too
 }
 
-// ApplyArtifact makes the change of an artifact that a source follows, within rights. apply runs the operations in the Tx. Whatever
+// ApplyArtifact makes the change of an artifact that a source follows, within rights. apply runs operations in a Tx. Whatever
 // needs an approval is CodeConfirm: adoption of existing documents, removals by the first artifact, the loss of more than half of the
-// documents, and an artifact that was applied before. Nothing changes if the artifact is applied, unless again is true.
-func (tx *Tx) ApplyArtifact(id string, a FollowedArtifact, now time.Time, again bool, apply func([]api.Operation) error) (changed bool, err error) {
+// documents, an artifact that was applied before or whose rollout was aborted, and one that the source's strategy cannot stage. With a
+// strategy, the change becomes a rollout, and an approval of a change that it cannot stage makes it at once. Nothing changes if the
+// artifact is applied, unless again is true, or while a rollout of the source is open.
+func (tx *Tx) ApplyArtifact(id string, a FollowedArtifact, now time.Time, again bool, apply func(*Tx, []api.Operation) error) (changed bool, err error) {
 	doc, err := tx.Get(KindSource, id)
 	if err != nil {
 		return false, err
 	}
 	change := artifactChange{source: doc.Source(), record: tx.sourceRecord(id)}
-	if change.source.Suspended || change.record.HasApplied(change.source, a.Digest) && !again {
+	if change.source.Suspended || change.record.HasApplied(change.source, a.Digest) && !again || tx.base.OpenRollout(change.record) != nil {
 		return false, nil
 	}
 	tx.source = id
@@ -56,23 +56,101 @@ func (tx *Tx) ApplyArtifact(id string, a FollowedArtifact, now time.Time, again 
 	if err := tx.readArtifact(&change, a); err != nil {
 		return false, err
 	}
-	if reason := change.needsApproval(a, len(tx.base.ManagedBy(id))); reason != "" && !tx.guard.Off && tx.guard.PlanHash == "" {
-		return false, errorf(CodeConfirm, "%s", reason)
+	reasons := change.needsApproval(a, len(tx.base.ManagedBy(id)))
+	run := func(tx *Tx, ops []api.Operation) error {
+		op := api.RevisionOperation{Op: "apply", Kind: string(KindSource), ID: id, Fields: a.facts()}
+		return tx.runOperation(op, func() error { return apply(tx, ops) })
+	}
+	var stages artifactStages
+	if change.source.Strategy != "" && !tx.guard.Off {
+		stages, err = tx.stageArtifact(change.operations(a), func(on *State, ops []api.Operation, whole bool) (Result, error) {
+			attempt := tx.attemptOn(on)
+			if err := run(attempt, ops); err != nil {
+				return Result{}, err
+			}
+			if whole { // its plan has what the source adopts
+				if err := attempt.recordApplied(&change, a, now); err != nil {
+					return Result{}, err
+				}
+			}
+			return attempt.Finish(Commit{At: now, Actor: SourceActor(id)})
+		})
+		if err != nil {
+			return false, err
+		}
+	}
+	if stages.refusal != "" {
+		reasons = append(reasons, fmt.Sprintf("strategy %q cannot deliver it in stages, and an approval makes the change at once: %s", change.source.Strategy, stages.refusal))
+	}
+	if len(reasons) > 0 && !tx.guard.Off && tx.guard.PlanHash == "" {
+		return false, errorf(CodeConfirm, "%s", strings.Join(reasons, "; and "))
 	}
 	tx.guard.Keep = change.record.Digest == ""
-	op := api.RevisionOperation{Op: "apply", Kind: string(KindSource), ID: id, Fields: a.facts()}
-	if err := tx.runOperation(op, func() error { return apply(change.operations(a)) }); err != nil {
+	if len(stages.staged) > 0 && stages.refusal == "" {
+		return true, tx.proposeArtifact(&change, a, &stages, now, run)
+	}
+	if err := run(tx, change.operations(a)); err != nil {
 		return false, err
 	}
-	r := change.record
-	r.SourceArtifact, r.AppliedAt, r.Held, r.Approval = a.SourceArtifact, &now, nil, nil
-	r.URL, r.Path = change.source.URL, change.source.Path
-	r.Applied = append(slices.DeleteFunc(r.Applied, func(digest string) bool { return digest == a.Digest }), a.Digest)
-	r.Applied = r.Applied[max(0, len(r.Applied)-maxAppliedDigests):]
+	return true, tx.recordApplied(&change, a, now)
+}
+
+// attemptOn returns a Tx on a State with the rights of this one, for a change that is not committed.
+func (tx *Tx) attemptOn(on *State) *Tx {
+	attempt := on.Begin()
+	attempt.work, attempt.filters, attempt.source, attempt.withoutAdmin = tx.work, tx.filters, tx.source, tx.withoutAdmin
+	if tx.scope != nil {
+		limits := *tx.scope
+		attempt.scope = &limits
+	}
+	attempt.Guard(Guard{Off: true})
+	return attempt
+}
+
+// recordApplied records an artifact as applied.
+func (tx *Tx) recordApplied(change *artifactChange, a FollowedArtifact, now time.Time) error {
+	r := tx.sourceRecord(change.source.ID)
+	r.apply(a.SourceArtifact, change.source.URL, change.source.Path, now)
 	if err := tx.recordSourceState(r); err != nil {
-		return false, err
+		return err
 	}
-	return true, tx.recordManaged(id, change.managed)
+	return tx.recordManaged(change.source.ID, slices.Clone(change.managed), nil)
+}
+
+// proposeArtifact makes the first operations of an artifact, and creates the rollout that makes the others. The source manages the
+// documents that are created now; those that it adopts or leaves change when the rollout completes.
+func (tx *Tx) proposeArtifact(change *artifactChange, a FollowedArtifact, stages *artifactStages, now time.Time, run func(*Tx, []api.Operation) error) error {
+	source := change.source
+	if err := tx.confirmStages(stages); err != nil {
+		return err
+	}
+	n, r, err := stages.newArtifactRollout(source.Strategy, rolloutSource{source.ID, a.SourceArtifact, change.managed}, now)
+	if err != nil {
+		return err
+	}
+	part := stages.on.Begin()
+	part.work, part.source = tx.work, source.ID
+	if err := cmp.Or(run(tx, stages.first), run(part, stages.staged)); err != nil {
+		return err
+	}
+	tx.beforeFinish = func(c Commit) error {
+		return (&rolloutCreation{NewRollout: n, rollout: r, change: part}).finish(tx, c)
+	}
+	record := tx.sourceRecord(source.ID)
+	record.Held, record.Approval, record.Rollout = nil, nil, &SourceRollout{a.SourceArtifact, n.ID, source.URL, source.Path}
+	if err := tx.recordSourceState(record); err != nil {
+		return err
+	}
+	managed := slices.DeleteFunc(slices.Clone(tx.base.ManagedBy(source.ID)), func(d ManagedDocument) bool {
+		doc, edited := tx.edits[docKey{d.Kind, d.ID}]
+		return edited && doc == nil
+	})
+	for _, d := range change.managed {
+		if was, is := tx.base.docs[d.Kind][d.ID], tx.raw(d.Kind, d.ID); was == nil && is != nil {
+			managed = append(managed, d)
+		}
+	}
+	return tx.recordManaged(source.ID, managed, slices.Clone(change.managed))
 }
 
 // readArtifact compares the documents of an artifact with the fleet.
@@ -121,10 +199,9 @@ func (tx *Tx) readArtifact(change *artifactChange, a FollowedArtifact) error {
 	return nil
 }
 
-// needsApproval returns why the change of an artifact needs an approval; empty: it needs none. before is the number of documents that the
+// needsApproval returns why the change of an artifact needs an approval; none: it needs none. before is the number of documents that the
 // source manages.
-func (change *artifactChange) needsApproval(a FollowedArtifact, before int) string {
-	var reasons []string
+func (change *artifactChange) needsApproval(a FollowedArtifact, before int) (reasons []string) {
 	if n := len(change.adopted); n > 0 {
 		reasons = append(reasons, fmt.Sprintf("it would adopt %s that exist and that it does not manage: %s", plural(n, "document"), list(change.adopted)))
 	}
@@ -134,7 +211,10 @@ func (change *artifactChange) needsApproval(a FollowedArtifact, before int) stri
 	if a.Digest != change.record.Digest && slices.Contains(change.record.Applied, a.Digest) {
 		reasons = append(reasons, "the artifact was applied before, and was replaced: an old artifact may be under a tag that moved")
 	}
-	return strings.Join(reasons, "; and ")
+	if r := change.record.Rollout; r != nil && r.Digest == a.Digest {
+		reasons = append(reasons, fmt.Sprintf("its rollout %q was aborted: an approval begins it again", r.ID))
+	}
+	return reasons
 }
 
 // facts returns the origin of an artifact as fields of the operation in the history.
@@ -209,45 +289,6 @@ func (tx *Tx) ApproveArtifact(id, planHash, by string, now time.Time) error {
 	}
 	tx.recordOperation(api.RevisionOperation{Op: "approve", Kind: string(KindSource), ID: id, Fields: r.Held.facts()})
 	return tx.recordSourceState(r)
-}
-
-// suspendSources suspends sources that would undo a restore or revert; nil ids: all.
-func (tx *Tx) suspendSources(concerns func(id string) bool) error {
-	for _, d := range tx.base.All(KindSource) {
-		now := tx.raw(KindSource, d.ID)
-		if now == nil || !concerns(d.ID) {
-			continue
-		}
-		doc, err := tx.kinds.suspendedSource(now)
-		if err != nil {
-			return err
-		}
-		if doc == now {
-			continue
-		}
-		tx.record(KindSource, d.ID, doc)
-		if tx.suspended == nil {
-			tx.suspended = map[string]bool{}
-		}
-		tx.suspended[d.ID] = true
-		tx.note("source %q is suspended: resume it when its artifact may be applied again", d.ID)
-	}
-	return nil
-}
-
-// sourceRecord returns a copy of the record of a source, with the edits of the Tx.
-func (tx *Tx) sourceRecord(id string) *SourceState {
-	out := &SourceState{ID: id}
-	if d := tx.raw(KindSourceState, id); d != nil {
-		*out = *d.value.(*SourceState)
-		out.Applied = slices.Clone(out.Applied)
-	}
-	return out
-}
-
-// recordSourceState records an edit of the record of a source.
-func (tx *Tx) recordSourceState(r *SourceState) error {
-	return tx.recordUnlessSame(KindSourceState, r.ID, r)
 }
 
 // HoldArtifact records that an artifact of a source is not applied. A record that says the same, but for the time, stays.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/unstructured"
@@ -14,7 +15,7 @@ import (
 
 // updateSourceRecords finds the changes of documents that sources manage by others, marks these documents as drifted, and removes the
 // records of deleted sources, whose documents are free then. It runs on every commit, so each way to change a document passes it.
-func (tx *Tx) updateSourceRecords() error {
+func (tx *Tx) updateSourceRecords(at time.Time) error {
 	tx.foreign = nil
 	for key, doc := range tx.edits {
 		if key.kind == KindSource && doc == nil {
@@ -25,13 +26,14 @@ func (tx *Tx) updateSourceRecords() error {
 			}
 		}
 	}
-	if len(tx.base.managed) == 0 {
-		return nil
+	applied, err := tx.completeArtifacts(at)
+	if err != nil || len(tx.base.managed) == 0 {
+		return err
 	}
 	drifted := map[string]map[docKey]bool{}
 	for key, doc := range tx.edits {
 		by, managed := tx.base.managed[key]
-		if !managed || by.source == tx.source {
+		if !managed || by.source == tx.source || tx.completed[key] && applied[by.source] {
 			continue
 		}
 		if changes, err := tx.changesContent(key, doc); err != nil || !changes {
@@ -55,15 +57,42 @@ func (tx *Tx) updateSourceRecords() error {
 		if tx.raw(KindSourceDocuments, source) == nil {
 			continue // the source is deleted too
 		}
-		docs := slices.Clone(tx.base.ManagedBy(source))
-		for i, d := range docs {
-			docs[i].Drifted = d.Drifted || drifted[source][docKey{d.Kind, d.ID}]
+		stored := tx.managedList(source)
+		lists := [][]ManagedDocument{slices.Clone(stored.Documents), slices.Clone(stored.Next)}
+		for _, docs := range lists {
+			for i, d := range docs {
+				docs[i].Drifted = d.Drifted || drifted[source][docKey{d.Kind, d.ID}]
+			}
 		}
-		if err := tx.recordManaged(source, docs); err != nil {
+		if err := tx.recordManaged(source, lists[0], lists[1]); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// completeArtifacts records the artifacts whose rollouts complete as applied. It returns their sources.
+func (tx *Tx) completeArtifacts(at time.Time) (map[string]bool, error) {
+	completed := map[string]bool{}
+	for _, id := range tx.completedRollouts {
+		from := tx.raw(KindRollout, id).rollout().Source
+		if from == nil || tx.raw(KindSource, from.ID) == nil {
+			continue
+		}
+		r := tx.sourceRecord(from.ID)
+		if r.Rollout == nil || r.Rollout.ID != id {
+			continue
+		}
+		r.apply(r.Rollout.SourceArtifact, r.Rollout.URL, r.Rollout.Path, at)
+		if err := tx.recordSourceState(r); err != nil {
+			return nil, err
+		}
+		if err := tx.recordManaged(from.ID, tx.managedList(from.ID).Next, nil); err != nil {
+			return nil, err
+		}
+		completed[from.ID] = true
+	}
+	return completed, nil
 }
 
 // changesContent reports whether an edit changes what a source writes: pins and requested reconciliations are no part of it.
@@ -191,10 +220,20 @@ func (v *txValidation) checkManagedPolicy(d *Document) {
 	}
 }
 
-// recordManaged records the documents that a source manages.
-func (tx *Tx) recordManaged(source string, docs []ManagedDocument) error {
-	slices.SortFunc(docs, func(a, b ManagedDocument) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID)) })
-	return tx.recordUnlessSame(KindSourceDocuments, source, &sourceDocuments{source, docs})
+// managedList returns the documents that a source manages, with the edits of the Tx. They must not be changed.
+func (tx *Tx) managedList(source string) sourceDocuments {
+	if d := tx.raw(KindSourceDocuments, source); d != nil {
+		return *d.value.(*sourceDocuments)
+	}
+	return sourceDocuments{}
+}
+
+// recordManaged records the documents that a source manages, and those after the completion of its open rollout.
+func (tx *Tx) recordManaged(source string, docs, next []ManagedDocument) error {
+	for _, list := range [][]ManagedDocument{docs, next} {
+		slices.SortFunc(list, func(a, b ManagedDocument) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID)) })
+	}
+	return tx.recordUnlessSame(KindSourceDocuments, source, &sourceDocuments{source, docs, next})
 }
 
 func (tx *Tx) recordUnlessSame(kind Kind, id string, value any) error {
@@ -206,4 +245,19 @@ func (tx *Tx) recordUnlessSame(kind Kind, id string, value any) error {
 		tx.record(kind, id, doc)
 	}
 	return nil
+}
+
+// sourceRecord returns a copy of the record of a source, with the edits of the Tx.
+func (tx *Tx) sourceRecord(id string) *SourceState {
+	out := &SourceState{ID: id}
+	if d := tx.raw(KindSourceState, id); d != nil {
+		*out = *d.value.(*SourceState)
+		out.Applied = slices.Clone(out.Applied)
+	}
+	return out
+}
+
+// recordSourceState records an edit of the record of a source.
+func (tx *Tx) recordSourceState(r *SourceState) error {
+	return tx.recordUnlessSame(KindSourceState, r.ID, r)
 }

@@ -1,6 +1,9 @@
 package fleet
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // maxAppliedDigests limits the digests of a source that are kept, to recognize an old artifact under a moved tag.
 const maxAppliedDigests = 100
@@ -14,21 +17,14 @@ type SourceState struct {
 	URL  string `json:"url,omitempty"`
 	Path string `json:"path,omitempty"`
 	// Applied are the digests that were applied, the newest last.
-	Applied  []string        `json:"applied,omitempty"`
-	Held     *HeldArtifact   `json:"held,omitempty"`
+	Applied []string      `json:"applied,omitempty"`
+	Held    *HeldArtifact `json:"held,omitempty"`
+	// Rollout is the last one of an artifact; nil: it completed, or another artifact was applied since.
+	Rollout  *SourceRollout  `json:"rollout,omitempty"`
 	Approval *SourceApproval `json:"approval,omitempty"`
 
 	// At is the revision of the last change of the record.
 	At Revision `json:"-"`
-}
-
-// SourceArtifact identifies an artifact.
-type SourceArtifact struct {
-	Digest string `json:"digest,omitempty"`
-	Tag    string `json:"tag,omitempty"`
-	// Revision and Origin are what the publisher states: org.opencontainers.image.revision and .source.
-	Revision string `json:"revision,omitempty"`
-	Origin   string `json:"origin,omitempty"`
 }
 
 // HeldArtifact is an artifact that the server does not apply, and the reason.
@@ -38,6 +34,14 @@ type HeldArtifact struct {
 	Code     Code      `json:"code"`
 	Message  string    `json:"message"`
 	At       time.Time `json:"at"`
+}
+
+// SourceRollout is a rollout that delivers an artifact, and the URL and path of the source when it was created.
+type SourceRollout struct {
+	SourceArtifact
+	ID   string `json:"id"`
+	URL  string `json:"url"`
+	Path string `json:"path,omitempty"`
 }
 
 // SourceApproval admits one effect of a held artifact, once.
@@ -53,6 +57,8 @@ type SourceApproval struct {
 type sourceDocuments struct {
 	ID        string            `json:"id"`
 	Documents []ManagedDocument `json:"documents"` // sorted by kind and id
+	// Next are those that it manages after the completion of its open rollout.
+	Next []ManagedDocument `json:"next,omitempty"`
 }
 
 var sourceStateKind = kindRules{
@@ -84,6 +90,14 @@ func (s *State) SourceState(id string) *SourceState {
 // HasApplied reports whether an artifact is applied as a source has it now.
 func (r *SourceState) HasApplied(source *Source, digest string) bool {
 	return r.Digest == digest && r.URL == source.URL && r.Path == source.Path
+}
+
+// apply records an artifact as applied.
+func (r *SourceState) apply(a SourceArtifact, url, path string, at time.Time) {
+	r.SourceArtifact, r.URL, r.Path, r.AppliedAt = a, url, path, &at
+	r.Held, r.Approval, r.Rollout = nil, nil, nil
+	r.Applied = append(slices.DeleteFunc(r.Applied, func(digest string) bool { return digest == a.Digest }), a.Digest)
+	r.Applied = r.Applied[max(0, len(r.Applied)-maxAppliedDigests):]
 }
 
 // ManagedBy returns the documents that a source manages, sorted by kind and id. They must not be changed.

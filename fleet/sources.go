@@ -26,17 +26,19 @@ const (
 
 // Source is the value of a source's document: an OCI artifact that the server follows.
 type Source struct {
-	ID        string        `json:"id"`
-	URL       string        `json:"url"`
-	Tag       string        `json:"tag,omitempty"`
-	Range     string        `json:"range,omitempty"`
-	Digest    string        `json:"digest,omitempty"`
-	Interval  string        `json:"interval,omitempty"` // empty: one minute
-	Path      string        `json:"path,omitempty"`
-	Kinds     []Kind        `json:"kinds,omitempty"` // empty: those that describe the fleet
-	Prune     bool          `json:"prune,omitempty"`
-	Verify    *SourceVerify `json:"verify,omitempty"` // nil: signatures are not verified
-	Suspended bool          `json:"suspended,omitempty"`
+	ID       string        `json:"id"`
+	URL      string        `json:"url"`
+	Tag      string        `json:"tag,omitempty"`
+	Range    string        `json:"range,omitempty"`
+	Digest   string        `json:"digest,omitempty"`
+	Interval string        `json:"interval,omitempty"` // empty: one minute
+	Path     string        `json:"path,omitempty"`
+	Kinds    []Kind        `json:"kinds,omitempty"` // empty: those that describe the fleet
+	Prune    bool          `json:"prune,omitempty"`
+	Verify   *SourceVerify `json:"verify,omitempty"` // nil: signatures are not verified
+	// Strategy has the stages of the rollouts that make its changes; empty: each change is made at once.
+	Strategy  string `json:"strategy,omitempty"`
+	Suspended bool   `json:"suspended,omitempty"`
 
 	// unknown: the document has a field that this version does not know. The field may restrict the source.
 	unknown bool
@@ -55,7 +57,7 @@ var sourceKind = kindRules{
 	normalize: func(obj map[string]any) {
 		unstructured.DropFalse(obj)
 		unstructured.DropEmptyList(obj, "kinds")
-		unstructured.DropEmpty(obj, "tag", "range", "digest", "interval", "path")
+		unstructured.DropEmpty(obj, "tag", "range", "digest", "interval", "path", "strategy")
 	},
 	complete: func(value any, body json.RawMessage) error {
 		value.(*Source).unknown = hasUnknownField(body, &Source{})
@@ -92,7 +94,7 @@ func (s *Source) includes(ks *kindSet, kind Kind) bool {
 // view returns a source as the API shows it, without the state that depends on the process.
 func (s *Source) view(d *Document) *api.Source {
 	view := &api.Source{
-		ID: s.ID, URL: s.URL, Tag: s.Tag, Range: s.Range, Digest: s.Digest, Interval: s.Interval, Path: s.Path, Prune: s.Prune,
+		ID: s.ID, URL: s.URL, Tag: s.Tag, Range: s.Range, Digest: s.Digest, Interval: s.Interval, Path: s.Path, Prune: s.Prune, Strategy: s.Strategy,
 		Suspended: s.Suspended, Revision: int64(d.Revision), CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,
 	}
 	for _, kind := range s.Kinds {
@@ -152,6 +154,9 @@ func checkFollowedSource(c *checker, s *Source) {
 		}
 	}
 	checkSourceKeys(c, s.Verify)
+	if s.Strategy != "" && c.next.docs[KindStrategy][s.Strategy] == nil {
+		c.problem("/strategy", "there is no strategy %q", s.Strategy)
+	}
 	if s.unknown {
 		c.problem("", "it has a field that this version does not know")
 	}
@@ -219,4 +224,28 @@ func replaceReference(stored, request map[string]any) {
 			delete(stored, f)
 		}
 	}
+}
+
+// suspendSources suspends sources that would undo a restore or revert; nil ids: all.
+func (tx *Tx) suspendSources(concerns func(id string) bool) error {
+	for _, d := range tx.base.All(KindSource) {
+		now := tx.raw(KindSource, d.ID)
+		if now == nil || !concerns(d.ID) {
+			continue
+		}
+		doc, err := tx.kinds.suspendedSource(now)
+		if err != nil {
+			return err
+		}
+		if doc == now {
+			continue
+		}
+		tx.record(KindSource, d.ID, doc)
+		if tx.suspended == nil {
+			tx.suspended = map[string]bool{}
+		}
+		tx.suspended[d.ID] = true
+		tx.note("source %q is suspended: resume it when its artifact may be applied again", d.ID)
+	}
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -130,6 +131,18 @@ func checkToken(c *checker, d *Document) {
 	}
 }
 
+// SourceActor returns the actor of the commits of a source.
+func SourceActor(id string) string { return "source:" + id }
+
+// SourceOf returns the source of an actor; empty: the actor is another.
+func SourceOf(actor string) string {
+	id, is := strings.CutPrefix(actor, SourceActor(""))
+	if !is {
+		return ""
+	}
+	return id
+}
+
 // ActorRole returns the role of the managed token with this name in the log; empty: there is none, or it has expired.
 func (s *State) ActorRole(actor string, now time.Time) string {
 	if h := s.actor(actor, now); h != nil {
@@ -142,6 +155,9 @@ func (s *State) ActorRole(actor string, now time.Time) string {
 func (s *State) ActorSubject(actor string, now time.Time) *Subject {
 	if h := s.actor(actor, now); h != nil {
 		return h.Subject
+	}
+	if id := SourceOf(actor); id != "" && s.docs[KindSource][id] != nil {
+		return &Subject{Source: id}
 	}
 	return nil
 }

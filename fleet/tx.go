@@ -53,6 +53,8 @@ type Tx struct {
 	foreign   []foreignChange // of documents that other sources manage
 	completed map[docKey]bool // documents to which the completion of a rollout wrote its change
 	suspended map[string]bool // sources that the restore or revert suspends
+
+	completedRollouts []string
 }
 
 // Result is the result of a Tx.

@@ -27,7 +27,7 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	if err := tx.updateVersionRecords(c); err != nil {
 		return Result{}, err
 	}
-	if err := tx.updateSourceRecords(); err != nil {
+	if err := tx.updateSourceRecords(c.At); err != nil {
 		return Result{}, err
 	}
 	edits, changes, err := tx.changes(c.At)

@@ -101,7 +101,11 @@ func (s *Server) rightsOf(p principal, st *fleet.State) fleet.Rights {
 	if p.identity != nil {
 		return s.auth.RightsOfIdentity(p.identity, st)
 	}
-	return s.auth.RightsOf(p.name, st)
+	rights := s.auth.RightsOf(p.name, st)
+	if fleet.SourceOf(p.name) != "" {
+		rights = rights.With(fleet.RightRead) // it needs none to apply its files
+	}
+	return rights
 }
 
 // mayChange reports whether a principal may change the fleet at all. [Server.onBehalfOf] limits a change to its rights.

@@ -53,6 +53,7 @@ type sourceCheck struct {
 	of        [2]fleet.Revision // of the source and of its record at the last cycle: a change of them makes it due
 	checkedAt time.Time
 	failed    string // why the artifact could not be read; empty: it could
+	waiting   string // digest of the artifact that waits for a rollout; empty: none does
 	// tried is the artifact that was refused on a State; the same change on the same State is not tried again.
 	tried triedArtifact
 }
@@ -154,9 +155,15 @@ func (s *Server) followSource(ctx context.Context, id string, check *sourceCheck
 	record := st.SourceState(id)
 	digest, err := s.cfg.ArtifactReader.Resolve(ctx, doc.Source())
 	s.recordCheck(ctx, id, check, err)
+	open := st.OpenRollout(record)
+	check.setWaiting(open != nil && err == nil && digest != record.Rollout.Digest, digest)
 	switch tried := check.tried; {
 	case err != nil:
 		return err
+	case open != nil && again:
+		return &fleet.Error{Code: fleet.CodeConflict, Detail: fmt.Sprintf("its rollout %q is open: complete or abort it first", open.ID)}
+	case open != nil:
+		return nil
 	case record.HasApplied(doc.Source(), digest) && !again:
 		return s.releaseArtifact(ctx, id, record)
 	case !again && tried == triedArtifact{digest, st.Revision(), false}:
@@ -205,6 +212,15 @@ func (s *Server) recordCheck(ctx context.Context, id string, check *sourceCheck,
 	s.sourceFailures.set(ctx, s.cfg.Logger, "the artifact of a source cannot be read", slog.String("source_id", id), check.failed)
 }
 
+// setWaiting records whether the artifact with a digest waits for a rollout.
+func (c *sourceCheck) setWaiting(waits bool, digest string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.waiting = ""; waits {
+		c.waiting = digest
+	}
+}
+
 // isFailed reports whether the artifact could not be read.
 func (c *sourceCheck) isFailed() bool {
 	c.mu.Lock()
@@ -244,7 +260,7 @@ func isSource(st *fleet.State, source *fleet.Document) bool {
 func (s *Server) applyArtifact(tx *fleet.Tx, id string, a fleet.FollowedArtifact, again bool) (changed bool, err error) {
 	rights := tx.Base().Rights(&fleet.Subject{Source: id}, s.cfg.Now())
 	tx.LimitTo(rights.With(fleet.RightRead), false)
-	return tx.ApplyArtifact(id, a, s.commitTime(), again, func(ops []api.Operation) error {
+	return tx.ApplyArtifact(id, a, s.commitTime(), again, func(tx *fleet.Tx, ops []api.Operation) (err error) {
 		bodies := make([]map[string]any, len(ops))
 		for i, op := range ops {
 			if op.Document == nil {
@@ -261,7 +277,7 @@ func (s *Server) applyArtifact(tx *fleet.Tx, id string, a fleet.FollowedArtifact
 		batch.CheckNew = func(op api.Operation, body map[string]any) []fleet.Problem {
 			return s.misshapenDocument(op, http.MethodPost, body)
 		}
-		_, err := batch.RunParsed(ops, bodies)
+		_, err = batch.RunParsed(ops, bodies)
 		return inDocuments(ops, err)
 	})
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 
@@ -30,7 +31,9 @@ func (s *Server) collectSources(st *fleet.State, gauge func(*prometheus.Desc, fl
 	for _, doc := range st.All(fleet.KindSource) {
 		check, stopped := s.sources.check(doc.ID), 0.0
 		check.mu.Lock()
-		if st.SourceState(doc.ID).Held != nil || check.failed != "" {
+		record := st.SourceState(doc.ID)
+		open := st.OpenRollout(record)
+		if record.Held != nil || check.failed != "" || open != nil && fleet.PauseReason(open) != "" {
 			stopped = 1
 		}
 		check.mu.Unlock()
@@ -159,13 +162,18 @@ func (s *Server) sourceView(st *fleet.State, doc *fleet.Document) any {
 	if !check.checkedAt.IsZero() {
 		status.CheckedAt = new(check.checkedAt.UTC())
 	}
-	status.State, status.Message = sourceState(doc.Source(), status, check.failed)
+	paused := ""
+	if open := st.OpenRollout(record); open != nil {
+		r := record.Rollout
+		status.Rollout, paused = &api.SourceRollout{ID: r.ID, Digest: r.Digest, ArtifactRevision: r.Revision, Waiting: check.waiting}, fleet.PauseReason(open)
+	}
+	status.State, status.Message = sourceState(doc.Source(), status, check.failed, s.masker.Tokens(paused))
 	view.Status = status
 	return view
 }
 
-// sourceState returns the state of a source in one word, and its message.
-func sourceState(source *fleet.Source, status api.SourceStatus, failed string) (state, message string) {
+// sourceState returns the state of a source in one word, and its message. paused is why its rollout is paused.
+func sourceState(source *fleet.Source, status api.SourceStatus, failed, paused string) (state, message string) {
 	switch {
 	case source.Suspended:
 		return "suspended", ""
@@ -173,6 +181,12 @@ func sourceState(source *fleet.Source, status api.SourceStatus, failed string) (
 		return "failed", failed
 	case status.Held != nil:
 		return "held", status.Held.Message
+	case paused != "":
+		return "held", fmt.Sprintf("its rollout %q is paused: %s", status.Rollout.ID, paused)
+	case status.Rollout != nil && status.Rollout.Waiting != "":
+		return "progressing", fmt.Sprintf("the artifact %s waits until its rollout %q is completed or aborted", status.Rollout.Waiting, status.Rollout.ID)
+	case status.Rollout != nil:
+		return "progressing", ""
 	case status.Digest == "":
 		return "pending", ""
 	}

@@ -5659,6 +5659,9 @@ type Rollout struct {
 	//
 	// Example: 2026-12-01T09:00:00Z
 	StartAt *time.Time `json:"start_at,omitempty"`
+
+	// Source The source whose artifact it delivers. Absent: another principal created it, or you may not read everything.
+	Source *RolloutSource `json:"source,omitempty"`
 }
 
 // RolloutCreate A change that reaches clusters stage by stage.
@@ -5794,6 +5797,32 @@ type RolloutProgress struct {
 	//
 	// Example: 0
 	SharedToken int `json:"shared_token,omitempty"`
+}
+
+// RolloutSource The artifact of a source that a rollout delivers.
+type RolloutSource struct {
+	// ID Id of the source.
+	//
+	// Example: platform
+	ID string `json:"id"`
+
+	// Digest Of the artifact.
+	//
+	// Example: sha256:4f1c2ab98e3a44c8d1ac8d9f7b3e2a1f0c5d6e7f8a9b0c1d2e3f405162738495
+	Digest string `json:"digest"`
+
+	// ArtifactRevision org.opencontainers.image.revision, as its publisher states it.
+	//
+	// Example: main@sha1:1a2b3c
+	ArtifactRevision string `json:"artifact_revision,omitempty"`
+
+	// ArtifactSource org.opencontainers.image.source, as its publisher states it.
+	//
+	// Example: https://git.example.com/platform/fleet
+	ArtifactSource string `json:"artifact_source,omitempty"`
+
+	// Files The documents that it changes, with their files in the artifact.
+	Files []SourceDocument `json:"files"`
 }
 
 // RolloutStage A stage: `cluster_ids`, `selector` or `all` selects its clusters, without those of earlier stages.
@@ -6100,6 +6129,11 @@ type Source struct {
 	// Example: true
 	Prune bool `json:"prune"`
 
+	// Strategy A change that rollouts can make becomes one with the stages of this strategy; absent: each change is made at once.
+	//
+	// Example: canary-then-all
+	Strategy string `json:"strategy,omitempty"`
+
 	// Verify Require a signature; absent: unsigned artifacts are applied too.
 	Verify *SourceVerify `json:"verify,omitempty"`
 
@@ -6182,6 +6216,11 @@ type SourceCreate struct {
 	// Example: true
 	Prune bool `json:"prune,omitempty"`
 
+	// Strategy A change that rollouts can make becomes one with the stages of this strategy; absent: each change is made at once.
+	//
+	// Example: canary-then-all
+	Strategy string `json:"strategy,omitempty"`
+
 	// Verify Require a signature; absent: unsigned artifacts are applied too.
 	Verify *SourceVerify `json:"verify,omitempty"`
 
@@ -6256,6 +6295,11 @@ type SourcePatch struct {
 	// Example: true
 	Prune nullable.Nullable[bool] `json:"prune,omitempty"`
 
+	// Strategy A change that rollouts can make becomes one with the stages of this strategy; absent: each change is made at once.
+	//
+	// Example: canary-then-all
+	Strategy nullable.Nullable[string] `json:"strategy,omitempty"`
+
 	// Verify Require a signature; absent: unsigned artifacts are applied too.
 	Verify nullable.Nullable[SourceVerify] `json:"verify,omitempty"`
 
@@ -6265,9 +6309,32 @@ type SourcePatch struct {
 	Suspended nullable.Nullable[bool] `json:"suspended,omitempty"`
 }
 
+// SourceRollout A rollout that delivers an artifact of a source.
+type SourceRollout struct {
+	// ID Id of the rollout.
+	//
+	// Example: platform-4f1c2ab98e3a
+	ID string `json:"id"`
+
+	// Digest Of the artifact.
+	//
+	// Example: sha256:4f1c2ab98e3a44c8d1ac8d9f7b3e2a1f0c5d6e7f8a9b0c1d2e3f405162738495
+	Digest string `json:"digest"`
+
+	// ArtifactRevision org.opencontainers.image.revision, as its publisher states it.
+	//
+	// Example: main@sha1:1a2b3c
+	ArtifactRevision string `json:"artifact_revision,omitempty"`
+
+	// Waiting Digest of a newer artifact that waits until the rollout is completed or aborted, as this server saw it last.
+	//
+	// Example: sha256:5a1c2ab98e3a44c8d1ac8d9f7b3e2a1f0c5d6e7f8a9b0c1d2e3f405162738495
+	Waiting string `json:"waiting,omitempty"`
+}
+
 // SourceStatus The status of a source. `state`, `message` and `checked_at` are those of this server if an artifact cannot be read.
 type SourceStatus struct {
-	// State `pending`: nothing was applied yet. `held`: a newer artifact is not applied, see `held`. `failed`: the artifact cannot be read.
+	// State `pending`: nothing was applied yet. `progressing`: a rollout delivers an artifact, see `rollout`. `held`: a newer artifact is not applied, see `held`, or its rollout is paused. `failed`: the artifact cannot be read.
 	//
 	// Example: ready
 	State string `json:"state"`
@@ -6317,6 +6384,9 @@ type SourceStatus struct {
 
 	// Held The artifact that is not applied.
 	Held *HeldArtifact `json:"held,omitempty"`
+
+	// Rollout The open rollout of an artifact. The artifact counts as applied when the rollout completes.
+	Rollout *SourceRollout `json:"rollout,omitempty"`
 }
 
 // SourceVerify Keys of signatures that cosign makes.
