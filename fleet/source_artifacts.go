@@ -306,6 +306,18 @@ func (tx *Tx) HoldArtifact(id string, held HeldArtifact) (changed bool, err erro
 	return true, tx.recordSourceState(r)
 }
 
+// FailArtifact records why the artifact of a source cannot be read; empty: it can.
+func (tx *Tx) FailArtifact(id, reason string, now time.Time) (changed bool, err error) {
+	r := tx.sourceRecord(id)
+	if was := r.Failed; was == nil && reason == "" || was != nil && was.Reason == reason {
+		return false, nil
+	}
+	if r.Failed = nil; reason != "" {
+		r.Failed = &SourceFailure{reason, now}
+	}
+	return true, tx.recordSourceState(r)
+}
+
 // ReleaseArtifact records that no artifact of a source is held any more.
 func (tx *Tx) ReleaseArtifact(id string) (changed bool, err error) {
 	r := tx.sourceRecord(id)

@@ -20,7 +20,9 @@ type SourceState struct {
 	Applied []string      `json:"applied,omitempty"`
 	Held    *HeldArtifact `json:"held,omitempty"`
 	// Rollout is the last one of an artifact; nil: it completed, or another artifact was applied since.
-	Rollout  *SourceRollout  `json:"rollout,omitempty"`
+	Rollout *SourceRollout `json:"rollout,omitempty"`
+	// Failed is why the artifact could not be read, as a process found last; nil: it could.
+	Failed   *SourceFailure  `json:"failed,omitempty"`
 	Approval *SourceApproval `json:"approval,omitempty"`
 
 	// At is the revision of the last change of the record.
@@ -42,6 +44,12 @@ type SourceRollout struct {
 	ID   string `json:"id"`
 	URL  string `json:"url"`
 	Path string `json:"path,omitempty"`
+}
+
+// SourceFailure is the reason why an artifact cannot be read, in one word.
+type SourceFailure struct {
+	Reason string    `json:"reason"`
+	At     time.Time `json:"at"`
 }
 
 // SourceApproval admits one effect of a held artifact, once.

@@ -46,7 +46,8 @@ const (
 	EventFreezeStarted = "fleet.freeze.started"
 	EventFreezeEnded   = "fleet.freeze.ended"
 
-	EventSourceHeld = "fleet.source.held"
+	EventSourceHeld   = "fleet.source.held"
+	EventSourceFailed = "fleet.source.failed"
 
 	// These are of no commit.
 	EventClustersFailing   = "fleet.clusters.failing"
@@ -56,7 +57,7 @@ const (
 // webhookEvents are the types that a webhook can select.
 var webhookEvents = []string{
 	EventRevision, EventRolloutCreated, EventRolloutStageStarted, EventRolloutStageApproved, EventRolloutStageSkipped, EventRolloutPaused, EventRolloutWaiting, EventRolloutCompleted,
-	EventRolloutAborted, EventFreezeStarted, EventFreezeEnded, EventSourceHeld, EventClustersFailing, EventClustersRecovered,
+	EventRolloutAborted, EventFreezeStarted, EventFreezeEnded, EventSourceHeld, EventSourceFailed, EventClustersFailing, EventClustersRecovered,
 }
 
 // Webhook is the value of a webhook's document.

@@ -123,8 +123,9 @@ func freezeEvents(c Change) ([]DocumentEvent, error) {
 	return []DocumentEvent{{Type: event, Kind: KindFreeze, ID: c.ID, Data: data}}, nil
 }
 
-// sourceEvents returns the event of an artifact that is held, without the message, which may have values of documents.
-func sourceEvents(c Change) ([]DocumentEvent, error) {
+// sourceEvents returns the events of an artifact that is held, or that cannot be read, without the message, which may have values of
+// documents.
+func sourceEvents(c Change) (out []DocumentEvent, err error) {
 	var was, is SourceState
 	for _, side := range []struct {
 		body  json.RawMessage
@@ -137,9 +138,12 @@ func sourceEvents(c Change) ([]DocumentEvent, error) {
 			return nil, err
 		}
 	}
+	if is.Failed != nil && (was.Failed == nil || was.Failed.Reason != is.Failed.Reason) {
+		out = append(out, DocumentEvent{Type: EventSourceFailed, Kind: KindSource, ID: c.ID, Data: map[string]any{"source": c.ID, "message": is.Failed.Reason}})
+	}
 	if is.Held == nil || was.Held != nil && was.Held.Digest == is.Held.Digest && was.Held.Code == is.Held.Code && was.Held.PlanHash == is.Held.PlanHash {
-		return nil, nil
+		return out, nil
 	}
 	data := map[string]any{"source": c.ID, "digest": is.Held.Digest, "code": is.Held.Code, "plan_hash": is.Held.PlanHash}
-	return []DocumentEvent{{Type: EventSourceHeld, Kind: KindSource, ID: c.ID, Data: data}}, nil
+	return append(out, DocumentEvent{Type: EventSourceHeld, Kind: KindSource, ID: c.ID, Data: data}), nil
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/store"
+	"github.com/flux-resourceset/flux-resourceset/versions"
 )
 
 // ArtifactReader reads the artifacts of sources.
@@ -53,6 +54,8 @@ type sourceCheck struct {
 	of        [2]fleet.Revision // of the source and of its record at the last cycle: a change of them makes it due
 	checkedAt time.Time
 	failed    string // why the artifact could not be read; empty: it could
+	reason    string // of failed in one word, as it is recorded in the fleet
+	checked   bool   // reason is of this process
 	waiting   string // digest of the artifact that waits for a rollout; empty: none does
 	// tried is the artifact that was refused on a State; the same change on the same State is not tried again.
 	tried triedArtifact
@@ -153,8 +156,10 @@ func (s *Server) followSource(ctx context.Context, id string, check *sourceCheck
 		return nil
 	}
 	record := st.SourceState(id)
+	var failure error
+	defer func() { s.recordCheck(ctx, id, check, failure) }()
 	digest, err := s.cfg.ArtifactReader.Resolve(ctx, doc.Source())
-	s.recordCheck(ctx, id, check, err)
+	failure = err
 	open := st.OpenRollout(record)
 	check.setWaiting(open != nil && err == nil && digest != record.Rollout.Digest, digest)
 	switch tried := check.tried; {
@@ -178,7 +183,7 @@ func (s *Server) followSource(ctx context.Context, id string, check *sourceCheck
 	artifact, err := s.cfg.ArtifactReader.Read(ctx, doc.Source(), digest)
 	refusal, refused := errors.AsType[*fleet.Error](err)
 	if err != nil && !refused {
-		s.recordCheck(ctx, id, check, err)
+		failure = err
 		return err
 	}
 	artifact.Digest = digest
@@ -201,15 +206,60 @@ func (s *Server) followSource(ctx context.Context, id string, check *sourceCheck
 	return refusal
 }
 
-// recordCheck records a request for an artifact. An error is logged once.
-func (s *Server) recordCheck(ctx context.Context, id string, check *sourceCheck, err error) {
-	check.mu.Lock()
-	defer check.mu.Unlock()
-	check.checkedAt, check.failed = s.cfg.Now(), ""
-	if err != nil && ctx.Err() == nil {
-		check.failed = s.masker.Tokens(err.Error())
+// recordCheck records the result of a request for an artifact. A failure is logged once. A process records the reason in the fleet only
+// when its own result changes: otherwise two processes with different results would commit at each check.
+func (s *Server) recordCheck(ctx context.Context, id string, check *sourceCheck, failure error) {
+	if failure != nil && ctx.Err() != nil {
+		return
 	}
+	check.mu.Lock()
+	check.checkedAt, check.failed = s.cfg.Now(), ""
+	reason := failureReason(failure)
+	if failure != nil {
+		check.failed = s.masker.Tokens(failure.Error())
+	}
+	if reason == string(versions.Limited) && check.reason != "" {
+		reason = check.reason // the reader waits after an earlier failure
+	}
+	recorded := check.checked && check.reason == reason
 	s.sourceFailures.set(ctx, s.cfg.Logger, "the artifact of a source cannot be read", slog.String("source_id", id), check.failed)
+	check.mu.Unlock()
+	if recorded {
+		return
+	}
+	err := s.automate(ctx, store.Meta{Actor: fleet.SourceActor(id)}, func(tx *fleet.Tx) error {
+		if !tx.Base().Has(fleet.KindSource, id) {
+			return errNothingToDo
+		}
+		changed, err := tx.FailArtifact(id, reason, s.commitTime())
+		if err == nil && !changed {
+			err = errNothingToDo
+		}
+		return err
+	})
+	if err == nil {
+		check.mu.Lock()
+		check.reason, check.checked = reason, true
+		check.mu.Unlock()
+	}
+}
+
+// failureReason returns the reason of a failure in one word.
+func failureReason(failure error) string {
+	if failure == nil {
+		return ""
+	}
+	if e, ok := errors.AsType[*versions.Error](failure); ok {
+		return string(e.Class)
+	}
+	return "unreadable"
+}
+
+// isFailed reports whether the artifact could not be read.
+func (c *sourceCheck) isFailed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.failed != ""
 }
 
 // setWaiting records whether the artifact with a digest waits for a rollout.
@@ -219,13 +269,6 @@ func (c *sourceCheck) setWaiting(waits bool, digest string) {
 	if c.waiting = ""; waits {
 		c.waiting = digest
 	}
-}
-
-// isFailed reports whether the artifact could not be read.
-func (c *sourceCheck) isFailed() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.failed != ""
 }
 
 // commitArtifact commits the change of an artifact that was read for a source, unless the source was changed since: its URL, path or keys

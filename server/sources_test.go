@@ -24,6 +24,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/server"
 	"github.com/flux-resourceset/flux-resourceset/store"
+	"github.com/flux-resourceset/flux-resourceset/versions"
 )
 
 // registry has the artifacts that sources follow.
@@ -123,7 +124,7 @@ func eachStoreWith(t *testing.T, processes int, reader server.ArtifactReader, te
 		for range processes {
 			st, table := start()
 			p := &sourceProcess{t: t, registry: r, clock: now, history: st}
-			p.replica = store.NewReplica(store.Config{Store: st, Rules: rules})
+			p.replica = store.NewReplica(store.Config{Store: st, Rules: rules, Now: now.Now})
 			require.NoError(t, p.replica.Load(t.Context()))
 			tracker := clusterstatus.NewTracker(clusterstatus.Config{Store: table})
 			var err error
@@ -364,9 +365,16 @@ func TestSourceFailures(t *testing.T) {
 				require.Contains(t, source.Status.Message, "connection refused")
 				require.Equal(t, digest, source.Status.Digest)
 			}
-			require.Equal(t, at, p.replica.State().Revision())
+			require.Equal(t, at+1, p.replica.State().Revision(), "the failure is recorded once")
+			require.Equal(t, "unreadable", p.replica.State().SourceState("platform").Failed.Reason)
+			for _, class := range []versions.Class{versions.Unreachable, versions.Limited, versions.Unverified, versions.Unverified} {
+				r.err = &versions.Error{Class: class, Message: "no"}
+				p.cycle()
+			}
+			require.Equal(t, at+3, p.replica.State().Revision(), "a wait after a failure is no other reason")
 			r.err = nil
 			p.ready()
+			require.Nil(t, p.replica.State().SourceState("platform").Failed)
 		},
 		"a digest that is gone in the middle of a download": func(t *testing.T, r *registry, p *sourceProcess) {
 			r.push("prod", "a", fileNamespace)
@@ -629,25 +637,30 @@ func TestSourceFailures(t *testing.T) {
 			require.Contains(t, body, "P-256")
 		},
 		"an on-call revert at night": func(t *testing.T, r *registry, p *sourceProcess) {
-			r.push("prod", "a", fileNamespace, fileComponent)
+			r.push("prod", "a", fileNamespace, fileComponent, fileCluster)
 			p.createSource("")
 			p.ready()
-			r.push("prod", "b", fileNamespace, strings.Replace(fileComponent, "6.0.0", "6.1.0", 1))
+			r.push("prod", "b", fileNamespace, strings.Replace(fileComponent, "6.0.0", "6.1.0", 1), fileCluster)
 			p.ready()
+			applied := jsonInt(p.replica.State().Revision())
+			noon := p.clock.Now().UTC().Add(12 * time.Hour) // changes are permitted in its hour only
+			p.must(http.MethodPost, "/freezes", `{"id":"nights","all":true,"reason":"CHG-1","allow":[{"from":"`+noon.Format("15")+`:00","to":"`+noon.Format("15")+`:59"}]}`)
+			r.push("prod", "c", fileNamespace, strings.Replace(fileComponent, "6.0.0", "6.2.0", 1), fileCluster)
+			p.hold(`freeze "nights"`)
 			var token struct {
 				Token string `json:"token"`
 			}
 			require.NoError(t, json.Unmarshal([]byte(p.must(http.MethodPost, "/tokens", `{"name":"oncall","role":"scoped"}`)), &token))
-			at := p.replica.State().Revision() - 1
 			p.must(http.MethodPost, "/access", `{"id":"oncall","subjects":[{"token":"oncall"}],"may":["read","revert"]}`)
-			status, body := p.do(http.MethodPost, "/revisions/"+jsonInt(at)+"/revert", "", "Authorization", "Bearer "+token.Token)
+			status, body := p.do(http.MethodPost, "/revisions/"+applied+"/revert", "", "Authorization", "Bearer "+token.Token)
 			require.Equal(t, http.StatusOK, status, body)
 			require.Contains(t, p.must(http.MethodGet, "/platform_components/podinfo", ""), "6.0.0")
 			source := p.source()
 			require.Equal(t, "suspended", source.Status.State)
 			require.Len(t, source.Status.Drifted, 1)
 			p.must(http.MethodPatch, "/sources/platform", `{"suspended":false}`)
-			require.Equal(t, "ready", p.cycle().Status.State, "the applied digest is not applied again")
+			p.hold(`freeze "nights"`)
+			require.Contains(t, p.must(http.MethodGet, "/platform_components/podinfo", ""), "6.0.0", "the applied digest is not applied again")
 		},
 		"another folder of the same artifact": func(t *testing.T, r *registry, p *sourceProcess) {
 			r.push("prod", "a", fileNamespace)

@@ -142,6 +142,29 @@ func TestHeldSource(t *testing.T) {
 	}
 }
 
+// TestFailedSource: a receiver learns once for each reason that an artifact cannot be read.
+func TestFailedSource(t *testing.T) {
+	t.Parallel()
+	e, r := setup(t), newReceiver(t)
+	e.webhook(t, "failed", r.URL, map[string]any{"events": []any{"fleet.source.failed"}})
+	e.update(t, store.Meta{}, func(tx *fleet.Tx) error {
+		_, err := tx.Create(fleet.KindSource, []byte(`{"id":"platform","url":"oci://registry.example.com/fleet","tag":"prod"}`))
+		return err
+	})
+	for _, reason := range []string{"unreachable", "", "unreachable", "unverified"} {
+		rev := e.update(t, store.Meta{}, func(tx *fleet.Tx) error {
+			_, err := tx.FailArtifact("platform", reason, time.Now())
+			return err
+		})
+		if reason == "" {
+			continue // it can be read again
+		}
+		got := r.next(t)
+		require.Equal(t, revisionID(rev)+"_source_platform_failed", got.id())
+		require.Equal(t, reason, got.json(t)["data"].(map[string]any)["message"])
+	}
+}
+
 // TestBatches: a webhook that is far behind receives several revisions in one body below 64 KiB, and none is missing.
 func TestBatches(t *testing.T) {
 	t.Parallel()
