@@ -55,6 +55,9 @@ func (s *State) recentRemovals(now time.Time) []budgetEntry {
 	return entries[at:]
 }
 
+// HasRecentRemovals reports whether removals of the last hour leave less of the budget now than there will be later.
+func (s *State) HasRecentRemovals(now time.Time) bool { return len(s.recentRemovals(now)) > 0 }
+
 // removalsIn returns the sum of the removals.
 func removalsIn(entries []budgetEntry) int {
 	n := 0

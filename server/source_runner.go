@@ -36,6 +36,7 @@ const (
 	maxSourceLine        = 2 << 10     // bytes of one problem
 	maxSourceMessage     = 32 << 10    // bytes of the message, which is a part of the fleet
 	maxConcurrentSources = 2           // each may hold an artifact in memory
+	maxKeptArtifact      = 4 << 20     // bytes of the documents of a held artifact that stays in memory, for each source
 )
 
 // sourceRunner is what this process knows of the sources.
@@ -59,6 +60,14 @@ type sourceCheck struct {
 	waiting   string // digest of the artifact that waits for a rollout; empty: none does
 	// tried is the artifact that was refused on a State; the same change on the same State is not tried again.
 	tried triedArtifact
+	kept  keptArtifact
+}
+
+// keptArtifact is a held artifact, as it was read for a version of the source.
+type keptArtifact struct {
+	of       fleet.Revision // of the source; zero: there is none
+	artifact fleet.FollowedArtifact
+	refusal  error
 }
 
 type triedArtifact struct {
@@ -180,19 +189,19 @@ func (s *Server) followSource(ctx context.Context, id string, check *sourceCheck
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	artifact, err := s.cfg.ArtifactReader.Read(ctx, doc.Source(), digest)
+	artifact, err := s.readArtifact(ctx, doc, digest, check)
 	refusal, refused := errors.AsType[*fleet.Error](err)
 	if err != nil && !refused {
 		failure = err
 		return err
 	}
-	artifact.Digest = digest
 	on := st.Revision()
 	if !refused {
 		on, err = s.commitArtifact(ctx, doc, artifact, again)
 		refusal, refused = errors.AsType[*fleet.Error](err)
 	}
 	if !refused || record.HasApplied(doc.Source(), digest) {
+		check.kept = keptArtifact{}
 		return err
 	}
 	held := fleet.HeldArtifact{SourceArtifact: artifact.SourceArtifact, Code: refusal.Code, Message: artifactMessage(refusal)}
@@ -202,8 +211,25 @@ func (s *Server) followSource(ctx context.Context, id string, check *sourceCheck
 	if on, err = s.holdArtifact(ctx, doc, held, on); err != nil {
 		return err
 	}
-	check.tried = triedArtifact{digest, on, refusal.Code == fleet.CodeFrozen}
+	check.tried = triedArtifact{digest, on, refusal.Code == fleet.CodeFrozen || refusal.Code == fleet.CodeConfirm && st.HasRecentRemovals(s.cfg.Now())}
 	return refusal
+}
+
+// readArtifact returns the artifact with a digest, which the check of a source may have already.
+func (s *Server) readArtifact(ctx context.Context, source *fleet.Document, digest string, check *sourceCheck) (fleet.FollowedArtifact, error) {
+	if kept := check.kept; kept.of == source.Revision && kept.artifact.Digest == digest {
+		return kept.artifact, kept.refusal
+	}
+	artifact, err := s.cfg.ArtifactReader.Read(ctx, source.Source(), digest)
+	artifact.Digest, check.kept = digest, keptArtifact{}
+	size := 0
+	for _, d := range artifact.Documents {
+		size += len(d.ID) + len(d.File) + len(d.Fields)
+	}
+	if _, refused := errors.AsType[*fleet.Error](err); (err == nil || refused) && size <= maxKeptArtifact {
+		check.kept = keptArtifact{source.Revision, artifact, err}
+	}
+	return artifact, err
 }
 
 // recordCheck records the result of a request for an artifact. A failure is logged once. A process records the reason in the fleet only

@@ -376,6 +376,43 @@ func TestSourceFailures(t *testing.T) {
 			p.ready()
 			require.Nil(t, p.replica.State().SourceState("platform").Failed)
 		},
+		"an artifact that is held is read once": func(t *testing.T, r *registry, p *sourceProcess) {
+			r.push("prod", "a", fileNamespace, `platform_component {"id":"x","nonsense":1}`)
+			p.createSource("")
+			p.hold("/nonsense")
+			for i := range 3 {
+				p.must(http.MethodPost, "/namespaces", `{"id":"other-`+jsonInt(fleet.Revision(i))+`"}`)
+				p.cycle()
+			}
+			require.Equal(t, 1, r.read)
+			p.must(http.MethodPatch, "/sources/platform", `{"path":"other"}`)
+			p.hold("/nonsense")
+			require.Equal(t, 2, r.read, "other files")
+			r.push("prod", "b", fileNamespace, `platform_component {"id":"x","component_path":"x","oci_url":"https://charts.example.com","values":{"a":"`+strings.Repeat("x", 5<<20)+`"}}`)
+			p.hold("x")
+			p.must(http.MethodPost, "/namespaces", `{"id":"last"}`)
+			p.cycle()
+			require.Equal(t, 4, r.read, "a large one does not stay in memory")
+		},
+		"a hold by the removals of the last hour": func(t *testing.T, r *registry, p *sourceProcess) {
+			files := func(components string) []string {
+				docs := []string{fileComponent, strings.Replace(fileComponent, `"id":"podinfo"`, `"id":"other"`, 1)}
+				for i := range 40 {
+					id := "c" + jsonInt(fleet.Revision(i))
+					docs = append(docs, `cluster {"id":"`+id+`","cluster_dns":"`+id+`.example.com","environment":"dev","platform_components":[`+components+`]}`)
+				}
+				return docs
+			}
+			r.push("prod", "a", files(`{"id":"podinfo"},{"id":"other"}`)...)
+			p.createSource("")
+			p.ready()
+			r.push("prod", "b", files(`{"id":"podinfo"}`)...)
+			p.ready()
+			r.push("prod", "c", files(``)...)
+			p.hold("40 were within the last hour without a plan_hash")
+			p.clock.advance(time.Hour)
+			p.ready()
+		},
 		"a digest that is gone in the middle of a download": func(t *testing.T, r *registry, p *sourceProcess) {
 			r.push("prod", "a", fileNamespace)
 			p.createSource("")
