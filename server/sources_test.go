@@ -699,6 +699,42 @@ func TestSourceFailures(t *testing.T) {
 			p.hold(`freeze "nights"`)
 			require.Contains(t, p.must(http.MethodGet, "/platform_components/podinfo", ""), "6.0.0", "the applied digest is not applied again")
 		},
+		"an emergency freeze by hand while a source that names freeze prunes": func(t *testing.T, r *registry, p *sourceProcess) {
+			inFile := `freeze {"id":"year-end","selector":"environment=prod","reason":"CHG-1"}`
+			r.push("prod", "a", fileNamespace, fileComponent, fileCluster, inFile)
+			p.createSource(`,"prune":true,"kinds":["namespace","platform_component","cluster","freeze"]`)
+			p.ready()
+			p.must(http.MethodPost, "/freezes", `{"id":"emergency","all":true,"reason":"INC-1"}`)
+			r.push("prod", "b", fileNamespace, strings.Replace(fileComponent, "6.0.0", "6.1.0", 1), fileCluster)
+			p.hold(`freeze "emergency"`)
+			p.refused(http.StatusConflict, "managed_by_source", func() (int, string) { return p.do(http.MethodDelete, "/freezes/year-end", "") })
+			p.must(http.MethodDelete, "/freezes/emergency", "")
+			p.ready()
+			p.must(http.MethodPost, "/freezes", `{"id":"emergency","all":true,"reason":"INC-2"}`)
+			r.push("prod", "c", fileNamespace, strings.Replace(fileComponent, "6.0.0", "6.1.0", 1), fileCluster, `namespace {"id":"new"}`)
+			p.ready() // it changes no cluster
+			for _, id := range []string{"emergency", "year-end"} {
+				p.must(http.MethodDelete, "/freezes/"+id, "") // no source deletes a freeze, and this one is free
+			}
+		},
+		"completion of a rollout of a managed document": func(t *testing.T, r *registry, p *sourceProcess) {
+			files := []string{fileNamespace, fileComponent, fileCluster}
+			r.push("prod", "a", files...)
+			p.createSource("")
+			p.ready()
+			bump := `{"id":"hotfix","stages":[],"operations":[{"op":"patch","kind":"platform_component","id":"podinfo","patch":{"component_version":"6.0.9"}}]}`
+			p.refused(http.StatusConflict, "managed_by_source", func() (int, string) { return p.do(http.MethodPost, "/rollouts", bump) })
+			p.must(http.MethodPost, "/rollouts", bump, "X-Fleet-Override-Source", "platform", "X-Change-Reason", "INC-1")
+			require.Empty(t, p.ready().Status.Drifted, "the stored document is as the source wrote it")
+			p.must(http.MethodPost, "/rollouts/hotfix/start", "")
+			p.must(http.MethodPost, "/rollouts/hotfix/complete", "")
+			source := p.ready()
+			require.Len(t, source.Status.Drifted, 1)
+			require.Equal(t, "podinfo", source.Status.Drifted[0].ID)
+			r.push("prod", "b", append(files, `namespace {"id":"new"}`)...)
+			require.Empty(t, p.ready().Status.Drifted, "the next digest writes it again")
+			require.Contains(t, p.must(http.MethodGet, "/platform_components/podinfo", ""), "6.0.0")
+		},
 		"another folder of the same artifact": func(t *testing.T, r *registry, p *sourceProcess) {
 			r.push("prod", "a", fileNamespace)
 			p.createSource("")
