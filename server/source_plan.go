@@ -12,8 +12,8 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 )
 
-// PlanSource answers with the effect of the held artifact of a source. The artifact is read again, since it may be large: no process
-// keeps it.
+// PlanSource answers with the effect of the held artifact of a source. The artifact is read again: a large one is
+// not kept, and the kept one belongs to the cycle of its source.
 func (s *Server) PlanSource(c echo.Context, id string, _ api.PlanSourceParams) error {
 	st, err := s.state(c)
 	if err != nil {

@@ -31,7 +31,7 @@ type sourcesView struct {
 
 // sourceStates has the text of each state, and the state of clusters with the same color.
 var sourceStates = map[string][2]string{
-	"pending": {"Pending", "progressing"}, "ready": {"Synced", "confirmed"}, "held": {"Held", "silent"}, "failed": {"Failed", "failed"}, "suspended": {"Suspended", "never"},
+	"pending": {"Pending", "progressing"}, "progressing": {"Progressing", "progressing"}, "ready": {"Synced", "confirmed"}, "held": {"Held", "silent"}, "failed": {"Failed", "failed"}, "suspended": {"Suspended", "never"},
 }
 
 // mayChangeSources reports whether forms are enabled and the visitor may change sources.
