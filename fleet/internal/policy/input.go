@@ -86,10 +86,12 @@ type Lists struct {
 }
 
 // Entry is an input before and after the change, as polls have it. Before is nil for a new one, After for a removed one. Clusters with
-// the same inputs share it.
+// the same inputs share it. One evaluation at a time reads it.
 type Entry[T any] struct {
 	ID            string
 	Before, After *T
+
+	before, after *structValue // of Before and After, once a rule reads them
 }
 
 // variables returns the variables of rules.

@@ -13,7 +13,7 @@ import (
 )
 
 // The library counts the steps of an evaluation too, but its time then grows with the square of the iterations of a loop. So this file
-// counts: one step for each call and each variable that is read, and more for large values. Each iteration of a loop has at least one.
+// counts: one step for each call and each variable that is read, and more for large values and for calls whose time depends on their arguments. Each iteration of a loop has at least one.
 
 // meter counts the steps of one evaluation at a time.
 type meter struct {
@@ -44,6 +44,11 @@ func (m *meter) spend(out ref.Val) {
 			steps += uint64(n) / bytesPerStep
 		}
 	}
+	m.charge(steps)
+}
+
+// charge counts steps.
+func (m *meter) charge(steps uint64) {
 	if steps > m.left {
 		m.left = 0
 		panic(interpreter.EvalCancelledError{Message: "too many steps", Cause: interpreter.CostLimitExceeded})
@@ -65,7 +70,10 @@ func (m *meter) decorate(node interpreter.InterpretableV2) (interpreter.Interpre
 	case interpreter.InterpretableAttribute:
 		return &meteredAttribute{n, m}, nil
 	case interpreter.InterpretableCall:
-		return &meteredCall{n, m}, nil
+		if of, err := m.binary(n); of != nil || err != nil {
+			return of, err
+		}
+		return &meteredCall{n, m, extraSteps(n)}, nil
 	}
 	return node, nil
 }
@@ -73,9 +81,13 @@ func (m *meter) decorate(node interpreter.InterpretableV2) (interpreter.Interpre
 type meteredCall struct {
 	interpreter.InterpretableCall
 	meter *meter
+	extra uint64 // steps of each call
 }
 
 func (c *meteredCall) Exec(frame *interpreter.ExecutionFrame) ref.Val {
+	if c.extra > 0 {
+		c.meter.charge(c.extra)
+	}
 	out := c.InterpretableCall.Exec(frame)
 	c.meter.spend(out)
 	return out

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/traits"
 	"github.com/stretchr/testify/require"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -176,6 +178,77 @@ func TestEvaluationStops(t *testing.T) {
 			_, err = p.Eval(t.Context(), in, NewBudget())
 			require.ErrorContains(t, err, c.want)
 		})
+	}
+}
+
+// TestStepsOfArguments: calls whose time depends on their arguments count steps for these. Before, each was one step, and these rules took
+// minutes or hours.
+func TestStepsOfArguments(t *testing.T) {
+	t.Parallel()
+	nested, values := map[string]any{}, map[string]any{}
+	for i := range 1000 {
+		nested[fmt.Sprint("key", i)] = map[string]any{"number": i, "text": "some text"}
+		values[fmt.Sprint("key", i)] = i
+	}
+	in := change(1)
+	in.Change.Reason = strings.Repeat("ab ", 20_000)
+	for _, body := range []*json.RawMessage{&in.Change.Documents[0].Before, &in.Change.Documents[0].After} {
+		var err error
+		*body, err = json.Marshal(map[string]any{"nested": nested})
+		require.NoError(t, err)
+	}
+	effect, err := in.Effect()
+	require.NoError(t, err)
+	lists, err := effect.Clusters[0].Lists()
+	require.NoError(t, err)
+	lists.Components[0].After.Values = values
+	effect.Clusters[0].Lists = func() (*Lists, error) { return lists, nil }
+	for rule, least := range map[string]uint64{
+		"change.documents[0].before == change.documents[0].after":                                                     1000,
+		"!(change.documents[0].before != change.documents[0].after)":                                                  1000,
+		"change.documents[0].before in [change.documents[0].after]":                                                   1000,
+		"effect.clusters[0].lists.platform_components[0] == effect.clusters[0].lists.platform_components[0]":          1000,
+		"change.documents[0].after.nested.map(k, k).exists(k, k in change.documents[0].after.nested.map(l, l))":       2000,
+		"!change.reason.matches('(a|ab|b)*c(a|b){50}d')":                                                              20_000,
+		"now.getDayOfWeek('Europe/Berlin') == 5":                                                                      100,
+		"effect.clusters.all(c, now.getHours('America/New_York') == 22) && !semver('2.0.0', '<2')":                    110,
+		"effect.clusters[0].lists.platform_components[0].after.values == change.documents[0].after || change != null": 1000,
+	} {
+		p, err := Compile(rule, "")
+		require.NoError(t, err, rule)
+		budget := NewBudget()
+		v, err := p.Eval(t.Context(), in, budget)
+		require.NoError(t, err, rule)
+		require.False(t, v.Failed, rule)
+		require.Greater(t, NewBudget().left-budget.left, least, rule)
+	}
+}
+
+// TestFieldsAreConvertedOnce: a loop that reads a large field converts it once.
+func TestFieldsAreConvertedOnce(t *testing.T) {
+	t.Parallel()
+	input := &Entry[api.FluxPlatformComponent]{After: &api.FluxPlatformComponent{Values: map[string]any{"a": 1}}}
+	read := func() any {
+		list := objectTypes["fleet.Lists"].fields["platform_components"]
+		all, err := list.get(&Lists{Components: []*Entry[api.FluxPlatformComponent]{input}})
+		require.NoError(t, err)
+		entry := all.(traits.Lister).Get(types.IntZero).(object)
+		after, err := entry.of.fields["after"].get(entry.value)
+		require.NoError(t, err)
+		values, err := after.(object).of.fields["values"].get(after.(object).value)
+		require.NoError(t, err)
+		return values
+	}
+	require.Same(t, read(), read())
+}
+
+func TestPatternsOfMatches(t *testing.T) {
+	t.Parallel()
+	_, err := Compile("change.reason.matches('^[A-Z]{2,5}-[0-9]{1,9}$') || 'ab'.matches('(a|b){2}')", "")
+	require.NoError(t, err)
+	for pattern, want := range map[string]string{"change.actor": "must be a literal", "'(a{30}){30}'": "at most 500 are possible", "'('": "invalid matches argument"} {
+		_, err := Compile("change.reason.matches("+pattern+")", "")
+		require.ErrorContains(t, err, want)
 	}
 }
 

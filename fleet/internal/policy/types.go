@@ -58,8 +58,8 @@ func (o object) Equal(other ref.Val) ref.Val {
 
 // plain returns the Go value for comparisons.
 func (o object) plain() any {
-	if v, ok := o.value.(reflect.Value); ok {
-		return v.Interface()
+	if v, ok := o.value.(*structValue); ok {
+		return v.of.Interface()
 	}
 	return o.value
 }
@@ -363,18 +363,29 @@ func entries[T any](name string, get func(*Lists) []*Entry[T]) field {
 	input := structType(reflect.TypeFor[T]())
 	entry := newType(name, map[string]field{
 		"id":     of(types.StringType, func(e *Entry[T]) any { return e.ID }),
-		"before": of(input.Type, func(e *Entry[T]) any { return inputOf(input, e.Before) }),
-		"after":  of(input.Type, func(e *Entry[T]) any { return inputOf(input, e.After) }),
+		"before": of(input.Type, func(e *Entry[T]) any { return inputOf(input, e.Before, &e.before) }),
+		"after":  of(input.Type, func(e *Entry[T]) any { return inputOf(input, e.After, &e.after) }),
 	})
 	return of(types.NewListType(entry.Type), func(l *Lists) any { return listOf(entry, get(l)) })
 }
 
-func inputOf[T any](t *objectType, input *T) ref.Val {
+func inputOf[T any](t *objectType, input *T, cached **structValue) ref.Val {
 	if input == nil {
 		return types.NullValue
 	}
-	return object{t, reflect.ValueOf(input).Elem()}
+	if *cached == nil {
+		*cached = newStructValue(reflect.ValueOf(input).Elem())
+	}
+	return object{t, *cached}
 }
+
+// structValue is a struct of the API with the values of the fields that rules have read: their conversion can take long.
+type structValue struct {
+	of   reflect.Value
+	read map[int]any // by the index of the field
+}
+
+func newStructValue(of reflect.Value) *structValue { return &structValue{of, map[int]any{}} }
 
 // hiddenFields are the fields of inputs that rules do not read: they repeat others, or differ on each cluster.
 var hiddenFields = []string{"cluster", "receipt", "values_json"}
@@ -392,11 +403,18 @@ func structType(of reflect.Type) *objectType {
 		}
 		fieldType := typeOf(of.Field(i).Type)
 		t.fields[name] = field{fieldType, func(from any) (any, error) {
-			v, ok := from.(reflect.Value)
+			v, ok := from.(*structValue)
 			if !ok {
 				return nil, fmt.Errorf("unexpected value %T", from)
 			}
-			return valueOf(fieldType, v.Field(i))
+			if value, known := v.read[i]; known {
+				return value, nil
+			}
+			value, err := valueOf(fieldType, v.of.Field(i))
+			if err == nil {
+				v.read[i] = value
+			}
+			return value, err
 		}}
 	}
 	return t
@@ -463,7 +481,7 @@ func valueOf(t *types.Type, v reflect.Value) (any, error) {
 			}
 			v = v.Elem()
 		}
-		return object{objectTypes[t.TypeName()], v}, nil
+		return object{objectTypes[t.TypeName()], newStructValue(v)}, nil
 	default:
 	}
 	if v.Kind() == reflect.Interface && v.IsNil() {
