@@ -25,7 +25,7 @@ func (s tokenCommands) createAccessCommand() *cli.Command {
 	return &cli.Command{
 		Name: "create", Usage: "Grant rights to a token of role scoped, to identities of an issuer, or to a source", ArgsUsage: "NAME",
 		Description: "Rights are exactly those of --may: read, plan, write, revert, push_version, approve, override_freeze, override_source,\n" +
-			"policy, admin. policy and admin are possible only without limits, and admin requires read without limits. One access document must permit the whole of a change.\n\n" +
+			"override_policy, policy, admin. policy and admin are possible only without limits, and admin requires read without limits. One access document must permit the whole of a change.\n\n" +
 			args.ExampleText(
 				"access create readers --issuer corp --group engineering --may read,plan",
 				"access create team-web --issuer corp --group team-web --may write --selector team=web --kind cluster --kind layer",

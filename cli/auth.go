@@ -210,7 +210,7 @@ func permissionQueryOf(commands []*cli.Command, verb, noun string) (permissionQu
 }
 
 // rightNames are the rights of access documents, which can-i accepts as verbs. plan is a command as well.
-var rightNames = []string{"read", "plan", "write", "revert", "push_version", "approve", "override_freeze", "override_source", "policy", "admin"}
+var rightNames = []string{"read", "plan", "write", "revert", "push_version", "approve", "override_freeze", "override_source", "override_policy", "policy", "admin"}
 
 // rightQuery returns the query for one right, and for the lowest role that includes it.
 func rightQuery(right, kind, id string) permissionQuery {

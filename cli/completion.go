@@ -146,6 +146,8 @@ func (s *completer) Flag(flag cli.Flag, path []*cli.Command) []string {
 		return s.idsOf(kinds.Freezes)
 	case "override-source":
 		return s.idsOf(kinds.Sources)
+	case "override-policy":
+		return s.idsOf(kinds.Policies)
 	case "stage":
 		return s.concernedStage(path)
 	case "rollout":

@@ -25,11 +25,15 @@ const (
 	RightApprove        Right = "approve"         // approvals of stages of rollouts
 	RightOverrideFreeze Right = "override_freeze" // changes despite a freeze, together with a right that permits them
 	RightOverrideSource Right = "override_source" // changes of documents that a source manages, together with a right that permits them
+	RightOverridePolicy Right = "override_policy" // changes that a policy refuses, together with a right that permits them
 	RightPolicy         Right = "policy"          // changes of policies
 	RightAdmin          Right = "admin"           // access documents, tokens and backups
 )
 
-var rights = []string{RightRead, RightPlan, RightWrite, RightRevert, RightPushVersion, RightApprove, RightOverrideFreeze, RightOverrideSource, RightPolicy, RightAdmin}
+var rights = []string{RightRead, RightPlan, RightWrite, RightRevert, RightPushVersion, RightApprove, RightOverrideFreeze, RightOverrideSource, RightOverridePolicy, RightPolicy, RightAdmin}
+
+// overrideRights permit what something refuses, together with a right that permits the change in the same access document.
+var overrideRights = []Right{RightOverrideFreeze, RightOverrideSource, RightOverridePolicy}
 
 const (
 	maxAccess         = 500 // documents
@@ -96,7 +100,7 @@ func (a *access) coversVersionsOf(kind Kind) bool {
 // permitsChanges reports whether the document grants a right to change something.
 func (a *access) permitsChanges() bool {
 	return slices.ContainsFunc(a.May, func(right Right) bool {
-		return right != RightRead && right != RightPlan && right != RightOverrideFreeze && right != RightOverrideSource
+		return right != RightRead && right != RightPlan && !slices.Contains(overrideRights, right)
 	})
 }
 
@@ -308,7 +312,7 @@ func warnOfRights(c *checker, a *access) {
 	if a.may(RightApprove) && (!covers(KindRollout) || a.On != nil && len(a.On.Kinds) == 1) {
 		c.warn("the right %s has no effect: kinds must contain %s, and the kinds of the documents that rollouts change", RightApprove, KindRollout)
 	}
-	for _, right := range []Right{RightOverrideFreeze, RightOverrideSource} {
+	for _, right := range overrideRights {
 		if a.may(right) && !a.permitsChanges() {
 			c.warn("the right %s has no effect: the same access document must grant a right that permits changes", right)
 		}

@@ -203,28 +203,46 @@ func suspends(ch Change, in func(map[string]any) map[string]any) bool {
 	return bytes.Equal(texts[0], texts[1])
 }
 
-// checkPolicyRules refuses a change that a policy refuses, and adds the warnings of policies.
-func (tx *Tx) checkPolicyRules(res *Result) error {
+// checkPolicyRules refuses a change that a policy refuses, unless the guard names the policy and the commit has a reason. It adds the
+// warnings of policies, and returns the operations that record an override.
+func (tx *Tx) checkPolicyRules(res *Result) ([]api.RevisionOperation, error) {
 	if tx.guard.Off || tx.guard.proposed || len(res.base.docs[KindPolicy]) == 0 || res.exemptFromPolicies() {
-		return nil
+		return nil, nil
 	}
 	verdicts, err := res.policyVerdicts(res.policyEffect)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var refused []policyVerdict
+	var overridden []api.RevisionOperation
 	for _, v := range verdicts {
 		switch {
+		case v.refuses() && slices.Contains(tx.guard.OverridePolicies, v.policy.ID):
+			overridden = append(overridden, api.RevisionOperation{Op: "override", Kind: string(KindPolicy), ID: v.policy.ID, Clusters: len(v.clusters)})
+			res.Warnings = append(res.Warnings, fmt.Sprintf("policy %q is overridden: %s", v.policy.ID, v.message))
 		case v.refuses():
 			refused = append(refused, v)
 		case v.failed:
 			res.Warnings = append(res.Warnings, v.describe())
 		}
 	}
-	if len(refused) == 0 {
-		return nil
+	switch {
+	case len(refused) > 0:
+		return nil, policyError(refused)
+	case len(overridden) == 0:
+		return nil, nil
+	case res.Commit.Reason == "":
+		return nil, Invalid([]Problem{{Detail: fmt.Sprintf("a reason is required to override the policy %q: send X-Change-Reason", overridden[0].ID)}})
 	}
-	return policyError(refused)
+	return overridden, tx.checkPolicyOverrideInScope()
+}
+
+// checkPolicyOverrideInScope refuses to override policies without the right to do so, and for role write: it changes none either.
+func (tx *Tx) checkPolicyOverrideInScope() error {
+	if tx.scope == nil && tx.withoutAdmin {
+		return errorf(CodeOutOfScope, "overrides of policies need the role admin, or the right %s", RightOverridePolicy)
+	}
+	return tx.checkOverrideInScope(RightOverridePolicy)
 }
 
 // policyError returns the error of failed policies, with one problem for each.

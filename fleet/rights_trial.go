@@ -34,7 +34,7 @@ func (r Rights) OnKind(right Right, kind Kind) (ids []string) {
 // mayOnKind reports whether the document grants a right on some documents of a kind; empty: of any kind.
 func (a *access) mayOnKind(right Right, kind Kind) bool {
 	switch {
-	case !a.may(right) || (right == RightOverrideFreeze || right == RightOverrideSource) && !a.permitsChanges():
+	case !a.may(right) || slices.Contains(overrideRights, right) && !a.permitsChanges():
 		return false
 	case kind == "":
 		return true
@@ -89,7 +89,7 @@ func (r Rights) Try(ctx context.Context, base *State, doc *Document, q RightsTri
 		if g.planned != (q.Right == RightPlan) || !g.may(q.Right) {
 			continue
 		}
-		if q.Right != RightOverrideFreeze && q.Right != RightOverrideSource { // which needs another right of the same access document
+		if !slices.Contains(overrideRights, q.Right) { // which needs another right of the same access document
 			only := *g.access
 			only.May, g.access = []Right{q.Right}, &only
 		}

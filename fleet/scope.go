@@ -384,14 +384,14 @@ func (a *access) coversCluster(res *Result, of affected) bool {
 	return (of.before == nil || a.selector.Matches(of.before.cluster)) && (of.after == nil || a.selector.Matches(of.after.cluster))
 }
 
-// checkOverrideInScope refuses to override freezes without the right to do so.
-func (tx *Tx) checkOverrideInScope() error {
+// checkOverrideInScope refuses to override something without the right to do so.
+func (tx *Tx) checkOverrideInScope(right Right) error {
 	if tx.scope == nil {
 		return nil
 	}
-	tx.scope.grants = slices.DeleteFunc(tx.scope.grants, func(g grant) bool { return !g.may(RightOverrideFreeze) && !g.planned })
+	tx.scope.grants = slices.DeleteFunc(tx.scope.grants, func(g grant) bool { return !g.may(right) && !g.planned })
 	if len(tx.scope.grants) == 0 {
-		return errorf(CodeOutOfScope, "no access document of yours that permits the change grants %s as well", RightOverrideFreeze)
+		return errorf(CodeOutOfScope, "no access document of yours that permits the change grants %s as well", right)
 	}
 	return nil
 }

@@ -106,6 +106,8 @@ type Guard struct {
 	Keep bool
 	// OverrideFreezes are the ids of the freezes that the change may ignore; it then requires a reason.
 	OverrideFreezes []string
+	// OverridePolicies are the ids of the policies that may not refuse the change; it then requires a reason and the right to do so.
+	OverridePolicies []string
 	// proposed: the change is stored as a rollout in place of being made, so freezes do not forbid it yet.
 	proposed bool
 	// Off disables the guard; for plans, which commit no change.

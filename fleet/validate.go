@@ -92,7 +92,7 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	}
 	frozen, err := tx.guard.checkFrozen(res)
 	if err == nil && len(frozen) > 0 {
-		err = tx.checkOverrideInScope()
+		err = tx.checkOverrideInScope(RightOverrideFreeze)
 	}
 	if err != nil {
 		return res, err
@@ -101,9 +101,11 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	if err := tx.guard.check(res); err != nil {
 		return res, err
 	}
-	if err := tx.checkPolicyRules(&res); err != nil {
+	policies, err := tx.checkPolicyRules(&res)
+	if err != nil {
 		return res, err
 	}
+	overridden = append(overridden, policies...)
 	if err := tx.recordOverridden(&res, overridden); err != nil {
 		return res, err
 	}
@@ -139,16 +141,15 @@ func (v *txValidation) checkFleet(tx *Tx, edits []edit, now time.Time) error {
 	return nil
 }
 
-// recordOverridden records the overridden freezes among the requested operations of the commit.
+// recordOverridden records the overridden freezes, sources and policies among the requested operations of the commit.
 func (tx *Tx) recordOverridden(res *Result, overridden []api.RevisionOperation) (err error) {
 	if len(overridden) == 0 {
 		return nil
 	}
 	for _, op := range overridden {
-		if op.Kind == string(KindSource) {
-			continue // it is noted already
+		if op.Kind == string(KindFreeze) { // the others are noted already
+			res.Warnings = append(res.Warnings, fmt.Sprintf("freeze %q is overridden: the answers to %s change", op.ID, plural(op.Clusters, "frozen cluster")))
 		}
-		res.Warnings = append(res.Warnings, fmt.Sprintf("freeze %q is overridden: the answers to %s change", op.ID, plural(op.Clusters, "frozen cluster")))
 	}
 	asked := tx.requested
 	tx.requested = nil // overrides come first: a long list is cut off at its end

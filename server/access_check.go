@@ -241,7 +241,7 @@ func (a *accessCheck) permission(needs auth.Access, effect func() (access.Permis
 func (a *accessCheck) right(at access.CheckedState) (access.Permission, error) {
 	right := a.req.Right
 	if a.role != auth.Scoped {
-		needs := map[string]auth.Role{fleet.RightRead: auth.Read, fleet.RightPlan: auth.Read, fleet.RightPolicy: auth.Admin, fleet.RightAdmin: auth.Admin}
+		needs := map[string]auth.Role{fleet.RightRead: auth.Read, fleet.RightPlan: auth.Read, fleet.RightOverridePolicy: auth.Admin, fleet.RightPolicy: auth.Admin, fleet.RightAdmin: auth.Admin}
 		need, listed := needs[right]
 		if !listed {
 			need = auth.Write

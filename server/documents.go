@@ -100,7 +100,7 @@ func changeMeta(c echo.Context, reason string, dryRun *bool) store.Meta {
 	}
 }
 
-// guardOf returns the removals that a request allows, and the freezes that it overrides.
+// guardOf returns the removals that a request allows, and the freezes, sources and policies that it overrides.
 func guardOf(c echo.Context, planHash string) fleet.Guard {
 	g := fleet.Guard{PlanHash: planHash}
 	lines, given := c.Request().Header[response.HeaderRemovesFrom]
@@ -108,6 +108,7 @@ func guardOf(c echo.Context, planHash string) fleet.Guard {
 	g.RemovesFrom = splitNames(lines)
 	g.OverrideFreezes = splitNames(c.Request().Header[response.HeaderOverrideFreeze])
 	g.OverrideSources = splitNames(c.Request().Header[response.HeaderOverrideSource])
+	g.OverridePolicies = splitNames(c.Request().Header[response.HeaderOverridePolicy])
 	return g
 }
 

@@ -58,6 +58,7 @@ func TestRightsWithoutEffect(t *testing.T) {
 		"push_version":    {``: "", `{"kinds":["cluster"]}`: "", `{"components":["a"]}`: "", `{"selector":"a=b"}`: "no effect", `{"kinds":["namespace"]}`: "no effect"},
 		"approve":         {``: "", `{"kinds":["rollout","platform_component"]}`: "", `{"kinds":["rollout"]}`: "no effect", `{"selector":"a=b"}`: "no effect"},
 		"override_freeze": {``: "no effect", `{"selector":"a=b"}`: "no effect"},
+		"override_policy": {``: "no effect", `{"selector":"a=b"}`: "no effect"},
 		"write":           {``: "", `{"selector":"a=b"}`: ""},
 	} {
 		for limits, warning := range want {

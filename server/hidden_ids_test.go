@@ -187,7 +187,7 @@ func specPairs(t *testing.T) (pairs []pair) {
 					add(visible+"?"+p.Value.Name+"=zebra", body)
 				}
 			}
-			for _, name := range []string{"X-Fleet-Removes-From", "X-Fleet-Override-Freeze"} {
+			for _, name := range []string{"X-Fleet-Removes-From", "X-Fleet-Override-Freeze", "X-Fleet-Override-Policy"} {
 				add(visible, body, name, "zebra")
 			}
 			if op.RequestBody == nil {

@@ -1,6 +1,8 @@
 package server_test
 
 import (
+	"fmt"
+	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -55,4 +57,43 @@ func TestPolicyRoles(t *testing.T) {
 	w.do("POST", "/access/check", `{"right":"policy"}`, writer...).want(200)
 	require.Equal(t, false, w.do("POST", "/access/check", `{"right":"policy"}`, writer...).want(200).json()["allowed"])
 	require.Equal(t, true, w.do("POST", "/access/check", `{"right":"policy"}`, as...).want(200).json()["allowed"])
+}
+
+// TestOverridePolicy: each request that changes the fleet may override policies, with the right to do so and a reason. The history has it.
+func TestOverridePolicy(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.create("/clusters", `{"id":"one","cluster_dns":"one.example.com","environment":"dev","platform_components":[{"id":"podinfo"}]}`)
+	team := bearer(w.issue(scopedBody).secret)
+	writer := bearer(w.issue(`{"name":"writer","role":"write"}`).secret)
+	w.create("/access", accessFor("team", `["read","plan","write"]`, ""))
+	w.create("/rollouts", `{"id":"r","stages":[{"name":"one","cluster_ids":["one"]}],"operations":[{"op":"patch","kind":"platform_component","id":"podinfo","patch":{"component_path":"other"}}]}`)
+	w.create("/namespaces", `{"id":"x"}`)
+	w.create("/policies", `{"id":"never","description":"Wait.","rule":"false","action":"deny"}`)
+	w.create("/policies", `{"id":"other","rule":"change.author != 'strict'","action":"deny"}`)
+	reason := []string{"X-Change-Reason", "INC-1"}
+	for _, request := range [][3]string{
+		{"PATCH", "/clusters/one", `{"labels":{"a":"b"}}`},
+		{"POST", "/batch", `{"operations":[{"op":"set_labels","cluster_ids":["one"],"labels":{"a":"c"}}]}`},
+		{"POST", "/rollouts/r/start", ``},
+		{"PUT", "/clusters/one/namespaces/x", `{}`},
+	} {
+		send := func(headers ...string) *answer {
+			return w.do(request[0], request[1], request[2], append(headers, "X-Fleet-Override-Policy", "never")...)
+		}
+		w.do(request[0], request[1], request[2], reason...).problem(422, "policy")
+		send().problem(400, "validation_error")
+		send(append(reason, team...)...).problem(403, "out_of_scope")
+		send(append(reason, writer...)...).problem(403, "out_of_scope")
+		send(append(reason, "X-Change-Author", "strict")...).problem(422, "policy")
+		require.Contains(t, send(reason...).want(200).header.Values("Warning"), `299 - "policy \"never\" is overridden: Wait."`)
+		rev := w.get(fmt.Sprint("/revisions/", w.get("/revisions?limit=1").want(http.StatusOK).list()[0]["revision"])).want(200).json()
+		require.Equal(t, []any{"override", "policy", "never"}, []any{at(rev, "operations", 0, "op"), at(rev, "operations", 0, "kind"), at(rev, "operations", 0, "id")})
+		require.Contains(t, rev["summary"], "override policy/never")
+	}
+	w.patch("/access/team", `{"may":["read","plan","write","override_policy"]}`, append(reason, "X-Fleet-Override-Policy", "never")...).want(200)
+	w.patch("/clusters/one", `{"labels":{"a":"d"}}`, append(append(reason, team...), "X-Fleet-Override-Policy", "never")...).want(200)
+	for as, allowed := range map[string]bool{team[1]: true, writer[1]: false} {
+		require.Equal(t, allowed, w.do("POST", "/access/check", `{"right":"override_policy"}`, "Authorization", as).want(200).json()["allowed"])
+	}
 }

@@ -5359,7 +5359,7 @@ type RevisionSummary struct {
 // require it. `plan`: plans and dry runs. `write`: changes
 // of documents. `revert`: only reverts. `push_version`: only changes of component_version, oci_tag and oci_digest. `approve`: approvals of
 // stages. `override_freeze`: changes despite a freeze, beside a right to make them. `override_source`: changes of documents that sources manage, beside a right to make them.
-// `policy`: changes of policies, without `on`. `admin`: access documents, webhooks, sources, policies, tokens and backups, without `on`. None includes another one.
+// `override_policy`: changes that a policy refuses, beside a right to make them. `policy`: changes of policies, without `on`. `admin`: access documents, webhooks, sources, policies, tokens and backups, without `on`. None includes another one.
 //
 // Example: write
 type Right = string
@@ -7476,6 +7476,9 @@ type Offset = int
 // OverrideFreeze defines model for OverrideFreeze.
 type OverrideFreeze = string
 
+// OverridePolicy defines model for OverridePolicy.
+type OverridePolicy = string
+
 // OverrideSource defines model for OverrideSource.
 type OverrideSource = string
 
@@ -7811,6 +7814,9 @@ type ApplyBatchParams struct {
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
+
 	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
@@ -7874,6 +7880,9 @@ type CreateClusterParams struct {
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -7903,6 +7912,9 @@ type DeleteClusterParams struct {
 
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -7955,6 +7967,9 @@ type PatchClusterParams struct {
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
+
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
@@ -7987,6 +8002,9 @@ type UpdateClusterParams struct {
 
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -8063,6 +8081,9 @@ type UnassignNamespaceParams struct {
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -8092,6 +8113,9 @@ type AssignNamespaceParams struct {
 
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -8128,6 +8152,9 @@ type RelinquishPatchesParams struct {
 
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -8174,6 +8201,9 @@ type PatchPatchesParams struct {
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -8210,6 +8240,9 @@ type ApplyPatchesParams struct {
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -8239,6 +8272,9 @@ type UnassignPlatformComponentParams struct {
 
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -8270,6 +8306,9 @@ type AssignPlatformComponentParams struct {
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -8299,6 +8338,9 @@ type UnassignResourceParams struct {
 
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -8330,6 +8372,9 @@ type AssignResourceParams struct {
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -8360,6 +8405,9 @@ type UnassignRoleBindingParams struct {
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -8389,6 +8437,9 @@ type AssignRoleBindingParams struct {
 
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -8507,6 +8558,9 @@ type CreateLayerParams struct {
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -8533,6 +8587,9 @@ type DeleteLayerParams struct {
 
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -8579,6 +8636,9 @@ type PatchLayerParams struct {
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
+
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
@@ -8608,6 +8668,9 @@ type UpdateLayerParams struct {
 
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -8651,6 +8714,9 @@ type UnassignLayerNamespaceParams struct {
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -8680,6 +8746,9 @@ type AssignLayerNamespaceParams struct {
 
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -8711,6 +8780,9 @@ type UnassignLayerPlatformComponentParams struct {
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -8740,6 +8812,9 @@ type AssignLayerPlatformComponentParams struct {
 
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -8771,6 +8846,9 @@ type UnassignLayerResourceParams struct {
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -8800,6 +8878,9 @@ type AssignLayerResourceParams struct {
 
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -8831,6 +8912,9 @@ type UnassignLayerRoleBindingParams struct {
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -8860,6 +8944,9 @@ type AssignLayerRoleBindingParams struct {
 
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -8900,6 +8987,9 @@ type CreateNamespaceParams struct {
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -8929,6 +9019,9 @@ type DeleteNamespaceParams struct {
 
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -8972,6 +9065,9 @@ type PatchNamespaceParams struct {
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
+
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
@@ -9001,6 +9097,9 @@ type UpdateNamespaceParams struct {
 
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -9062,6 +9161,9 @@ type CreatePlatformComponentParams struct {
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -9091,6 +9193,9 @@ type DeletePlatformComponentParams struct {
 
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -9134,6 +9239,9 @@ type PatchPlatformComponentParams struct {
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
+
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
@@ -9163,6 +9271,9 @@ type UpdatePlatformComponentParams struct {
 
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -9398,6 +9509,9 @@ type CreateResourceTypeParams struct {
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -9427,6 +9541,9 @@ type DeleteResourceTypeParams struct {
 
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -9470,6 +9587,9 @@ type PatchResourceTypeParams struct {
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
+
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
@@ -9499,6 +9619,9 @@ type UpdateResourceTypeParams struct {
 
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -9551,6 +9674,9 @@ type CreateResourceParams struct {
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -9580,6 +9706,9 @@ type DeleteResourceParams struct {
 
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -9623,6 +9752,9 @@ type PatchResourceParams struct {
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
+
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
@@ -9652,6 +9784,9 @@ type UpdateResourceParams struct {
 
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -9734,6 +9869,9 @@ type RestoreRevisionParams struct {
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -9760,6 +9898,9 @@ type RevertRevisionParams struct {
 
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -9800,6 +9941,9 @@ type CreateRoleBindingParams struct {
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -9829,6 +9973,9 @@ type DeleteRoleBindingParams struct {
 
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -9872,6 +10019,9 @@ type PatchRoleBindingParams struct {
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
+
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
@@ -9901,6 +10051,9 @@ type UpdateRoleBindingParams struct {
 
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -9952,6 +10105,9 @@ type CreateRolloutParams struct {
 
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
@@ -10009,6 +10165,9 @@ type ChangeRolloutParams struct {
 
 	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
 	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
 
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`

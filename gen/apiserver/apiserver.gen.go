@@ -1432,6 +1432,21 @@ func (w *ServerInterfaceWrapper) ApplyBatch(ctx echo.Context) error {
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "X-Fleet-Min-Revision" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Min-Revision")]; found {
 		var XFleetMinRevision MinRevision
@@ -1631,6 +1646,21 @@ func (w *ServerInterfaceWrapper) CreateCluster(ctx echo.Context) error {
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -1761,6 +1791,21 @@ func (w *ServerInterfaceWrapper) DeleteCluster(ctx echo.Context) error {
 		}
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
 	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
@@ -1979,6 +2024,21 @@ func (w *ServerInterfaceWrapper) PatchCluster(ctx echo.Context) error {
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -2124,6 +2184,21 @@ func (w *ServerInterfaceWrapper) UpdateCluster(ctx echo.Context) error {
 		}
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
 	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
@@ -2454,6 +2529,21 @@ func (w *ServerInterfaceWrapper) UnassignNamespace(ctx echo.Context) error {
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -2600,6 +2690,21 @@ func (w *ServerInterfaceWrapper) AssignNamespace(ctx echo.Context) error {
 		}
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
 	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
@@ -2761,6 +2866,21 @@ func (w *ServerInterfaceWrapper) RelinquishPatches(ctx echo.Context) error {
 		}
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
 	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
@@ -2982,6 +3102,21 @@ func (w *ServerInterfaceWrapper) PatchPatches(ctx echo.Context) error {
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -3143,6 +3278,21 @@ func (w *ServerInterfaceWrapper) ApplyPatches(ctx echo.Context) error {
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -3290,6 +3440,21 @@ func (w *ServerInterfaceWrapper) UnassignPlatformComponent(ctx echo.Context) err
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -3436,6 +3601,21 @@ func (w *ServerInterfaceWrapper) AssignPlatformComponent(ctx echo.Context) error
 		}
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
 	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
@@ -3592,6 +3772,21 @@ func (w *ServerInterfaceWrapper) UnassignResource(ctx echo.Context) error {
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -3747,6 +3942,21 @@ func (w *ServerInterfaceWrapper) AssignResource(ctx echo.Context) error {
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -3894,6 +4104,21 @@ func (w *ServerInterfaceWrapper) UnassignRoleBinding(ctx echo.Context) error {
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -4040,6 +4265,21 @@ func (w *ServerInterfaceWrapper) AssignRoleBinding(ctx echo.Context) error {
 		}
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
 	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
@@ -4577,6 +4817,21 @@ func (w *ServerInterfaceWrapper) CreateLayer(ctx echo.Context) error {
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -4700,6 +4955,21 @@ func (w *ServerInterfaceWrapper) DeleteLayer(ctx echo.Context) error {
 		}
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
 	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
@@ -4904,6 +5174,21 @@ func (w *ServerInterfaceWrapper) PatchLayer(ctx echo.Context) error {
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -5042,6 +5327,21 @@ func (w *ServerInterfaceWrapper) UpdateLayer(ctx echo.Context) error {
 		}
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
 	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
@@ -5237,6 +5537,21 @@ func (w *ServerInterfaceWrapper) UnassignLayerNamespace(ctx echo.Context) error 
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -5383,6 +5698,21 @@ func (w *ServerInterfaceWrapper) AssignLayerNamespace(ctx echo.Context) error {
 		}
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
 	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
@@ -5531,6 +5861,21 @@ func (w *ServerInterfaceWrapper) UnassignLayerPlatformComponent(ctx echo.Context
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -5677,6 +6022,21 @@ func (w *ServerInterfaceWrapper) AssignLayerPlatformComponent(ctx echo.Context) 
 		}
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
 	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
@@ -5833,6 +6193,21 @@ func (w *ServerInterfaceWrapper) UnassignLayerResource(ctx echo.Context) error {
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -5988,6 +6363,21 @@ func (w *ServerInterfaceWrapper) AssignLayerResource(ctx echo.Context) error {
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -6135,6 +6525,21 @@ func (w *ServerInterfaceWrapper) UnassignLayerRoleBinding(ctx echo.Context) erro
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -6281,6 +6686,21 @@ func (w *ServerInterfaceWrapper) AssignLayerRoleBinding(ctx echo.Context) error 
 		}
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
 	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
@@ -6450,6 +6870,21 @@ func (w *ServerInterfaceWrapper) CreateNamespace(ctx echo.Context) error {
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -6580,6 +7015,21 @@ func (w *ServerInterfaceWrapper) DeleteNamespace(ctx echo.Context) error {
 		}
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
 	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
@@ -6777,6 +7227,21 @@ func (w *ServerInterfaceWrapper) PatchNamespace(ctx echo.Context) error {
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -6915,6 +7380,21 @@ func (w *ServerInterfaceWrapper) UpdateNamespace(ctx echo.Context) error {
 		}
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
 	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
@@ -7176,6 +7656,21 @@ func (w *ServerInterfaceWrapper) CreatePlatformComponent(ctx echo.Context) error
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -7306,6 +7801,21 @@ func (w *ServerInterfaceWrapper) DeletePlatformComponent(ctx echo.Context) error
 		}
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
 	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
@@ -7503,6 +8013,21 @@ func (w *ServerInterfaceWrapper) PatchPlatformComponent(ctx echo.Context) error 
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -7641,6 +8166,21 @@ func (w *ServerInterfaceWrapper) UpdatePlatformComponent(ctx echo.Context) error
 		}
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
 	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
@@ -8703,6 +9243,21 @@ func (w *ServerInterfaceWrapper) CreateResourceType(ctx echo.Context) error {
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -8833,6 +9388,21 @@ func (w *ServerInterfaceWrapper) DeleteResourceType(ctx echo.Context) error {
 		}
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
 	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
@@ -9030,6 +9600,21 @@ func (w *ServerInterfaceWrapper) PatchResourceType(ctx echo.Context) error {
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -9168,6 +9753,21 @@ func (w *ServerInterfaceWrapper) UpdateResourceType(ctx echo.Context) error {
 		}
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
 	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
@@ -9389,6 +9989,21 @@ func (w *ServerInterfaceWrapper) CreateResource(ctx echo.Context) error {
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -9527,6 +10142,21 @@ func (w *ServerInterfaceWrapper) DeleteResource(ctx echo.Context) error {
 		}
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
 	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
@@ -9740,6 +10370,21 @@ func (w *ServerInterfaceWrapper) PatchResource(ctx echo.Context) error {
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -9886,6 +10531,21 @@ func (w *ServerInterfaceWrapper) UpdateResource(ctx echo.Context) error {
 		}
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
 	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
@@ -10189,6 +10849,21 @@ func (w *ServerInterfaceWrapper) RestoreRevision(ctx echo.Context) error {
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -10312,6 +10987,21 @@ func (w *ServerInterfaceWrapper) RevertRevision(ctx echo.Context) error {
 		}
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
 	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
@@ -10472,6 +11162,21 @@ func (w *ServerInterfaceWrapper) CreateRoleBinding(ctx echo.Context) error {
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -10602,6 +11307,21 @@ func (w *ServerInterfaceWrapper) DeleteRoleBinding(ctx echo.Context) error {
 		}
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
 	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
@@ -10799,6 +11519,21 @@ func (w *ServerInterfaceWrapper) PatchRoleBinding(ctx echo.Context) error {
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
 	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -10937,6 +11672,21 @@ func (w *ServerInterfaceWrapper) UpdateRoleBinding(ctx echo.Context) error {
 		}
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
 	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
@@ -11143,6 +11893,21 @@ func (w *ServerInterfaceWrapper) CreateRollout(ctx echo.Context) error {
 		}
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
 	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
@@ -11420,6 +12185,21 @@ func (w *ServerInterfaceWrapper) ChangeRollout(ctx echo.Context) error {
 		}
 
 		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
 	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
@@ -13875,1336 +14655,1338 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 // const string: with thousands of chunks the chained `+` fold is several
 // times slower for the Go compiler than parsing a slice literal.
 var swaggerSpec = []string{
-	"7L0Lk9u2ki/+VVC6eyvJHo1G0jw81lTqXsePxHvix7GdeO/G/ksQCUnYoQgdgpyx4sx3/xe6ARAkQYrU",
-	"zDjO2ana2hOPSAJoNBr9/PXnXiDWGxGzOJW9yece+0TXm4jBfz8KAibhvy5plDH1H0HCaMrCKU17k954",
-	"OD49GI4OhuN3w6PJ8HgyPBmcPjh7OBz9V6/fC5kMEr5JuYh7k967FSMpo2siFiRdMSJXYtPr99inDU+Y",
-	"tN97AN8bvRsOJ/B/6kM87E166t2DKzbv9Xtruu1NfuttIhr3+r2rhKes97HfU8N87l3wOJTq5yDKZMqS",
-	"Xr8X0S1L1BOSRSxIRaI/97363HW/l7BLLmGWx+N+T2bz/2aBIsZvn3vLRGQb+Jwd/2O/x6XMmPpKIJJN",
-	"77r/uZeKC6ZWGXB45vpjv5dtwnaUur7ua0o/XrHgokBuqnfgt8/dqOBdqZoVjSJxxcLeZEEjyfq9QISs",
-	"N+mJLJ2KxVQGYsPUriSJSHDYkKWUR71JLxYEZ0NCEWRrFqd2K5FiZMOSNU8lSVdckmBF4yUzuxeytTjQ",
-	"O3IwHPX6sE+KYHaXNoLHKVAVyFezvDWXksfLacKXK0XYXr8nNiyhistwwn+dFfqW0pv0NjQNVupxGEyx",
-	"0FyR4qNiVCrhMO01U/WIngz5UJ7vB5zTlx6z30tEpLYH9iVUO02TmMdLtTUfSyfjDftnxmRaOCClzW+7",
-	"FUVCw/9OPvciOmcRyLuUwz6F7LJ3DedGr1H91komOFMHiVmY9F9GMt6OLMxp8TMvbN9v9/fJXdwnHy29",
-	"XxvOtqznrhU3Rkq+jNVxfsvSFE+e8zyL6TxS0jRNMtbviYBPU7rsTXqXo8FwMDwYwfX1Aw314XydiHnE",
-	"1iV21wJ2TDb4szyHPVvwRKYTcriJaLoQyXqaqyKHw0MeTtRTCSNcklgQ8xSxT5EPvWVCFzEFSQIiXc2M",
-	"RjwEmTDFP/mlfZdP55K7dq6wbfbj60ymZM4ITclayJScHimBmNAgZYksfhCFzqHiB9hnHsuUxoESioea",
-	"5+RhVaStmZR0ye6cqjKlaSZ7k+PhsN9LeQrS+gcaEiON+710u1F/pHORpZN5ROMLzRRpsGohs+3AUziY",
-	"GxHyeCF6feeHS5bggeqdDh4OhkaAS5bmi+sVziOLL3kigK+/BynuXmWPf/rxYDQ+Op4QPRiBzxIeE5T4",
-	"dvIyi4pzx2tNaxqBlkV4NFtrAnDRRjSerqhc4cWfwEiaHnrTe5NRv2fuWvyXZ9W4MCtwjqo36GM9bGEZ",
-	"+LdpqPagPOPBxZkcaDtgEIi12gr9fEzXzLvETnI8YnA6N4lImaahVtacbdPXby1R88s6YUvcB5Yp8avm",
-	"KDc0YI5KYJgKSK+2Fg0c82f4yCbiAX0sMhh63Ov3Mj4IRATs9L/Gi7OTEwqs4TlXMFBJVFbGLV4LSu+Z",
-	"8zjUO2VVl8uDhNFQbX9nI0JvtEfhuPXt/h+7hy12zdkKj75zf/D+xQ7ex3y7q+pWqyUf4ZLtjR5nUXR9",
-	"7bDRW30Hu46BJe7UIso+HeCFKpLDy+Hg5GwwcvimNZ8J9Q8lNpCIgZobDBmIeMGTtaLvqN9bUA6kHl37",
-	"eYZd6m35WMs/PN5kafnqz2/4o2OlWKpPebY1TShb8AvFhXC0LE8cODzhqqkRTVFJSVjA+Ea9Mh/Th/Ph",
-	"/EFwNB8uThcnSnHgqHCVNnqkN/q/tB7EQEU35FAKX5OKUpq/olyW4OZ5mGrsjJXrdj+xaE2yzTKhISNI",
-	"e7IQCUlYxKhkRn85zJUmoe1UePUNPnYIXCK3MmVrqxYe5O9YxegXHOkZbrJ7cuyqJLtkCU+36tSDdn1d",
-	"OnE32ZrhYu7uzLh+a8aerdG8iUp0ypJLGk0lCwQYcKdDnBgyXuMUa4YceoYMWcQvWaJHlYzFjRLDN9v8",
-	"mP+CamTR/HKP2D9pbz8p6JAdhAveUeb9FzRN+KeiwiCibB1X9NFx3zzSM0p1WXDA7TC9YFu0cjlayom4",
-	"0h9jUeT7LA7YmwzrRE9J9ujj5v9U/Zls9e0Ki15/NCut+24dtXMm10bSikVo5qUipZGacGErPJK+urjd",
-	"crq0oNLsvjTt3AX+goLNv75+L+RSc/GwOm2acBoXjaQpR+dM+Zb52C9+N1/XhqarnVam3bXCfJzDKNGv",
-	"cVmz6H5PXLIk4UrJgFdRDwAaFenxq90LhyQrEYXaxNyt1c2VKFZChQcH6LtyBHoiokhkKaFZKozAJ1dU",
-	"EjoXSQoy3t1opTtcf6xQfsNd9+omEeEBy3K7Fv1hxS89GAxRJIosMQphQOOQo4jLr5OAxnVXois1Y/Yp",
-	"rYrWY/ehayVbhZLFuJRhhdV3qMpqHHCeTFsJ8vIJUfpA7eujyut2j3hKuEQfJkyfmA+X92YIggjZBw4g",
-	"OFHesH9mPGHhDs8buJUipT+kK6X6kiuRRSGZM5KwtbhUekUi1mRs3PXSOFa1scBC4vA/+QBs8KHXJ1cr",
-	"HqzgSe3yDwWTJBYpUfbAhERCXBCaEp6SK56uyOtXb9+BcyruExqHRLI4JDyVxLpE+kQk5D8PnkWMpQdv",
-	"YHby4Fki1hM1mdBx9QUOHaaJJkSv6EPzucGWCV3QmJbcaP9SJMr9dg9zv53im4gHDU67pzSJtm9QIWvk",
-	"KLUarbiBQFGrSVggkpCFfTJnAc0kwzXr+I95SrLkEmksCdgCsBj1q/6FxiJdsYSImBFK1gKoSZdiYghB",
-	"6JLymPCYHB8T6fADU7OfGn2yyAd0ww8vx6AK1/pVy4bRof6UPPRoio7SnXPRXguWYs2A5QiLZHnNTYQ+",
-	"r6XIvtsfhyx8y2T1TirGKPq9WKTTOVuIhO28oWQ2V7r9MBvRMY7ySSniO9mrIXBIGHyC0EgZ7duSSNBr",
-	"9HnSazer1SD7UvWTOrgUHS5V1WeXldzFvIJv69dimTIaTsXCeKuBQJKBiGyhWZTG1bd9VZ6WAiTo8jgs",
-	"ODlcU3KUGxFj9AvlL+P0y+9KlkI82llEUd9pvZg61cUzf2Na167j2LGGjpT2of9xhOYCfBqUUzMqXN3P",
-	"OItCwzKNR6Aw8oR8KLiNPvSU0iCuYhaS+ZZ86K029EMPrw/F1vA5cnJO6DJhzPydpmRNY7pkCYiglF4w",
-	"52mls+KTC5EE7HtlYTgna6FmPnXOly+qttcsixtQIHjbiFh52wrn/Guh5J7iA275x+o+LVmG+k+/6f/s",
-	"TXpP2CYSW3V5HH7IhsOjQCkY8F863qfuDhpuJ0T/rH8Ti9IfNIWk40rsbGr5XGI1FpS+c+stgeMGwdQo",
-	"EPf2pU2IQ8zSbyVajhT9xi7N/gwvnKbhtPFWUZQ7WYyCMZ0/PF0MmblpigRFK3bXNnT38xX88PpfbSIX",
-	"NR650nw8fsCcM3/7uKfzBIPK2v1d8NrAuWz02ICLez9Heo3zfC8X475Lj/iaax1kTT/1JuPhEKM85uaU",
-	"GLoGLVaJtX5PrqjSCE+G/V4m4TvjirfrWZR9emxp5OqYTmTgtuNkNw9woemtJv/0Er5SmPmliC5Z+Mpm",
-	"iWkFwzn/PUs7z+G3sTMT00E5oc71TaIBa5bSkKYUN9roa+5ZN6e/4nq/bpBIFfGjrrM1kyldb+p8K4Z4",
-	"L50ooX/vaRyL1CSIfO6pqzlxqKZmFuQ5DW05xMcANdxy7cZKRcSDLbr6WZ7k4QpLwy10s3Ejj25g4+HJ",
-	"PBiz46PFwyF9MGJBL2emlwJMPz8x7FOv9eIfF5K1G07O3ZHGHDUWX05t0MEm2+7pZ2UbFocsDrgbPM6j",
-	"fWXvOT4vp+orv9nnPvZ3REGccGzLsLO7iUdH8wfD4YMHR6eLh+OTsxEIPzh5RuzkI0kWJCydJmyBCT7o",
-	"BwV29jiLAz7NEqU+r9J0IyeHhzJlCxorw4HGgyVPV9l8wPODfd3vpTRZsnTqyo18dJdcuU1YXvRYLVlH",
-	"eyrBdnxpukjEGvjQcuIbZn26fxIDarG9oFmUHoQs3oIYWyaYKf+xKEwhz1LSOJyLT8VY4/Exo6dsPBof",
-	"hUfBg5FzJN+IiP1gUwT+3FXmaQmFyQdDSs/mZ8HJGX1wTI/zROpLzq56paxTuuE/JiJT0imZ02BAs3Ql",
-	"Ev47yFiYKHcMfHzUmdrlASQnFulqfdHPRDLnYcjinf4cSGpV1lIQcRanJGBJyhc8oCkYJ5C3SeZZmrtH",
-	"MaMcPGcTkkkGLkGwqyhZ8eWKJQSW7RipZja9PTIp73qSuf13lNt/z5wZ1xmACWO/s6aoYPskIDzQ+NBo",
-	"fDAeFlKjF4n4ncX4UWDALaPJAYvDXil9Ur0/IeZXssAZVnKf/QmZjosalhuk/FK9nMUpRitM3vbxu+Fp",
-	"PrlOyXBIM08uXDMB9lp08zIbV5VPtTZX7H6Pa/OukHLVtKvKICcVkisa7JRYNJZXLJEkFWSUu/UhKoSR",
-	"HBPbQdqQD5aWH3rk21oafkdQTEkCEyU+WkyIx4YxQg530O+B45Lg7+jNyie0f6XSrnBaXSDkKyPfnu63",
-	"H0XMGjnFnAdJ6EKt8HhMrlhio4YYwllxmYpkS+ZsyWOJ94N5kYzGw3NwJmECf8SYjuhg/C8QccrjzNwq",
-	"apDvR6OHDkcsRcxKN56dVWFb/sS5iihkUqnENhAwHjqbMnLqC37E5dRsyPOQxSlYn4VKSV2Io+7vScDJ",
-	"tyfz0WIYPKRsHB49ODs+/a6cFgkuoYTB12hk3u1SRFQewikmElGE8jQslC9iMWKQZGGuYQU8V9/wSVhl",
-	"/ItkOyWUt3xDn0f0bGcSHdv2BFaOxjnJYgplQISnWD4CTm20eG1UOqAyoGElLMDjaSZZb38p8ectYU+B",
-	"8FzJxphGjZvD9UME6ITnKhJLW67GkkuWkBXFzA+MlmdxqJRFLJkhPCRHi1EwGAwK1MbP2tKmzkoujUlx",
-	"bkQEQZYkLDz3D22odOJWABkakLe4kKfGDVRDMikzFr7DqjZPYULNxbR3dSCP3dSDbyR5C/b4Dc+2tfKj",
-	"6KA62WqauX7WugNk15LHBY+XLNkkHCzGs8WYHo+CBzp/ECsEF4mc4j51Uo9hQ7z1CdxWYoFsd8QUBv6h",
-	"UhciQWLDYq7k2CYRC45m2Fpx/8d+r+jOiMSSxwVrGNS3nyH6eivwAq8TEWZQ0kB4TJ5mCZZ5l6K+uyoU",
-	"dNYe+Dau+22z95tqE1onjUIgPOEC3argad+nbqFBG++jN/t7oEQnZoF92lnH/C+5BbdIdEvJW6yCvmf7",
-	"u2J7K5/2LOo5ri3qga96i61bVZPgh/RnPCUD+1VJwRf5mqdPPwWMhTvSSV21zQn77kB7yPMpH45H/QfD",
-	"IZlvUybPybMo+0Re6SImQJnYpBIeOh0OHeUH4pFTpme4r4fvC07cKpjjca46/RJvEhGoKc0jRh6LOMUc",
-	"qhrV6QVLluji+NX68e2OtKokU99IVyJ8KdJHCI6yY3O5NPopl2DqHYg42ur0S10BrYx6ETNMhUkyYyY+",
-	"ev18+uLVk6ffaxPHbN0aZjCNRTo1AC17bd8tTi3X/k/yzUFKkZciJY/sPGt25mXuDncN0RbRy31qNv1x",
-	"yFJ4w0EwYXTdm/TMTxVYik4KgF2pRwlosd5bW0RhLtVr9F+O9B/d9VYvovKQ6rj3S9g1zgc8l0XtpD2f",
-	"EekzkcU7LwaLLFEnUMcFtA4lERbqu+3kwbgszlsOlx/24/ywq1P+TI9dd8ZF+gaSf4sgECy4AKoZ97a4",
-	"6OnqE33JwH/nMSL0hGKJCk6kl8X0kvJIXQIw0qssDcSa/RJfxOJqt2taD8BD+L5O4kGjV6zXPDWu1TXd",
-	"khW9ZGRFNxsWs1CXGyxEop8kp4tR8JCejA/O5qPw4DgYPjh4GI7ZwRE9np8Ep+EDdrYg2qLOXYMLNf5W",
-	"ZCRhG0ZTp7zB2V2Bi5pmuKrSHs81AFPxfi6uTNItuVoxKAhwKiiuqNTTT/deEl2LeKnz641XVK9LXSc8",
-	"XtrM+oIbxAnevWXJJQ8Y+cXZzFpeenUVs/B1rjw6oDyQSYrpWFyZ1nxNl2yQ0mXv47UbwM//nmuGlUwG",
-	"OK51GkP1C/B0RIuOmTmVbFoUW7cFfeIv2jEZJBYhqZBH58s6ZYuFzrXyZSCqmylUWiK6eWHuIXwW8pj1",
-	"MhYY5TCktAUNNjXDyUuuaueeUjnwo9NILwfRB8Czjsk8YG2pa0mu+Aan5iLBPFyMgxG7MR4MZNu5JBg6",
-	"FBiV8nX1jCU8ZSc7vK4CyVRykLyuvNtMC+p0W9dkBO0uze2cfuOayNcNSUDlQGkxJahDBk8nZa2yTQ2A",
-	"MLefw/V17cDeNPcSsh7O5Z7p/0ym/+jbrKq63ORecXw6eRqg9tl4Pu5Rpeu/Dl/QNkQxYolP6RS2vZ2A",
-	"L5TGkq5oTMZDKP/UHkFbpkpTIuKAEWUqk/mWUKLrwgcFXyGPD2RK1RXf760N9YolG1jMBEpJrrR9Y+zu",
-	"b8jfiEwTHi+/xct5YKYwkPx39u1335G/kW+apvhNNY6SgaLl/54uWvmejMHbkknIIs2PYDe5CVvks3BL",
-	"G/WvTf229M5J5jHE71n762Htj3ajqiLR+W6aZCzfU4+AazfdE8sZUWOehpNXWcnL2JlLW07cKH6sTYjX",
-	"TdPI8zKsQ7FXDODCikyRf6Np3uRFXlFJPBhs5ySIGE1s4sKEvH707vFPpNYlSj5/8GG5fehNCFodjgFu",
-	"oQn2cbd+LYvZM0/jdSZXLPzV3MYdwsxeeI/rfq+zK0hcFHw+4kJ/Jg5Z4oNGbard06t0gnn5t8oFJIlO",
-	"0p9Kk3Wg9TTn7fqiI1O/aLPHLQ17l45Rn/u/i4VGeiiLcHxtUsVN6cC+IX9f4n9J3dywABP125QDXOdE",
-	"ZemVSC4OwNXLgTiddAezMo/24Ju0mWb9zNyP3ihe/JXS7KOzPs+1VJnS595GJGlvcjY8Gypmcl73hlLd",
-	"kHZ1MbRI4HewoNtIQ3mJNME7lJhTpHfBQzA9TfAbTn5zJvrRcSXlcYfSxgUrtqbazcPVDCAnbaMuQ7Vw",
-	"rSlsnD85JP1suEKDNaZsLTt+C7fks2EIHqdsyRI4ELlf7zd87KPlG10bnTMSTRK6LQCIOh9FpavyzQKl",
-	"qh9m602E4njfk6x4YmfKyx1v9/0Gt9ng8q7dYnrN/XH+Sx/njyXO8Fw0luZFUrAqVTXJ9OTmQkSMxuoe",
-	"KfOfx3Sq5Yu8cLGgIHk+setK7O9WJpRO6lM6W4Zu4COXLElbodfk9QJD0oTBVg2rTAqh3EuI4E4Il+RD",
-	"b/RgMB4o6yMWVy6smh1sRU0WiAZro3PJ4pSkwrw9LESfE1jQLlCb2x3bJrBBMLuh9uYwb5RwOOxGw0rZ",
-	"jo1wHo6Gh7hqb13I17ldexqAyK4+lnfCaK27BmGqIlswDGwnxv7CtTzRzOJxdXQHq8ICXUjWj/9vCegC",
-	"yDUNMNo72hWW1RHOL5qmU8odycOqXzhZyP+C3tVcWmp4lDXXae8GHufgdDFkB8fq/z2kx0cHx3QYnNL5",
-	"KBiGYPGKhE3dVibDSisyG2k2s/zYckqFBlU1rUtkQCMGOQ9QWkKzGHIpdAkHLuUsPFoMgxE7GM4f0oNj",
-	"enJ2cLY4YwejcBwczY/pyeJ0WNVDsvWaJorw5mjaiR26E58Qvap+T40NjxYJ4p4PWfEQ/+ln4y6546ve",
-	"MFSMcpCDG/pjihAFniKYL4hJ0NXay4lQ77oprO/LoywUp3kbzqC/6oaV2Laqzuvps5Cn5e31BTSqT0ci",
-	"KyoKNLzUKhTNUrFWwqrX+s5tXwXh3pGNyQHl11pjdPpBwDT017SQBLS3uWxkXWmeB6cDqP+Np7YHRm9D",
-	"sWi09sasUOF7pNzHTrikpWt0k/A44BuwwiuQ6QWRisHCSvrVUvOQA5rWGw2H/xtIQcOIxwBTtzoariHI",
-	"9MksGSkrBb3oTXrq12v3bGANnbU5KYTYdLLWnK1ggcMSEmNhEp4Euet+DeKc0lMWC5zqsN/bsNjC1Js0",
-	"TUj/auimBgRKWvKICYzoV7BviiVqjigHgdrREDufBpBeNhq2xZcwq1Afp1FkOdwzToInqfLmR7sqIJf5",
-	"PcniWP3eQVD1e1eUp/piLSW3CnpBxIIAg6HFhDXOsUgBNtTVHYBdNDNaRnGwLZwJHBmQtVyO7fRe7jiu",
-	"ns6qnQ+d01y1KT/mY+HEFc5FU0+//ucb8I69WRWtPCkM94L/XvDfC/57wf9XEfyoHKu53+Ms1NlFp61w",
-	"Fkaj4IQNw4fIsO1JU14yDnj0ZYEd3jKamM61pSoTuGZ0GKNQYNBUdvyJBmkNmmbTnYNTkZXMG+P3ETwM",
-	"JoFINpOSG4d8i40ivvMTFBY+GuVpOg655DQY//p7MI4u58ueM4GnapoNrSwq/Sne3jxLxXo08150irPW",
-	"qBGtHHSNTZLF9mKuXEYaW5puNhFvNzxNUr6ggQu01FtTHv9fuaKjyYiO50eoybDgouWR50uEA5crOj45",
-	"nRxrF9gZO6LHx8FZOKLBWfhw8WB+xMZUneaT8JQ9WJzRh/NhMArH7GhxPDwZnY4fHJ0dPzzpFctYxsN+",
-	"L0z4IjXFOisWhXrRCVajaKZtMddAAyzVNAYqL+WE3ngpuZjnqS4Up6HYpGREzCqxEhm6iQBGFvyTOxCS",
-	"WAA2IQCqrRsHHbAMe49X6oOG8wf0NDwJjudHdPxwdDZ6MDxdnLDj8KgIF3038zHXI+xSv4dlBahR+/JU",
-	"nd87XaRYmyACPjk8TNiSyzTZFlrzmBN2iAcpP7ePgG1oVEZF6EBF+606p6BzvJuOc3Hxe6/o5j6/e3F0",
-	"L47uxdGXFEcf7eltlXX/NqURu1FHrBWVJpY+gWZxT9/RJRoYV+RD7/joYEhH83FwFBYyIKQaeF8olVuc",
-	"T44D6UClvE6gfS8kMBHbfaAm2u/pxFFOvMZHfsIa9lL1VmayAXzcYLFzTXeM3G43JrTkEZiuQ7fbhbcV",
-	"8dFwiJNJaMqW29vJPA3ZpSle19wNgv+KXjLZ5OX4Us62rmaMJs5OJ+aOdf9JbkUz/VvMRfxX2uCPDol8",
-	"uW57zB7Ifu/4uD2AyU7HFQjfUGdeQ/42tNpBk1KVFkykvk77ng3ujg0+GvKjF7KSABtR6A10vNIbJX6m",
-	"yXK3zjMX4ZaIBTkZH48fDk8Qek3pEZF6PcHq0GPygv9Avj0ePTw+Gh7jM9/1YW/WQmoNU8TMItyu6RZA",
-	"XiZKwYTWq1e5vpK3VeUx2dAklX3CaLAi1MDPiAWoNAhpY1SpVIgpTKoVzM3Xv65cJTsqZF2mSmd/JwT5",
-	"WS+2RiF7J8QLGm91/uWOfq9CKDV/axYiMR8UAN9oGCpFC1DcoJm57sKBUN/kinIEe86wdy4YC2HeyIN6",
-	"WnmYbFSaMLAwAFmQhaXNVBOamgntpSN/LavKgQidBFq1hWqDyJt8iTVb+Uts0n121L9SMmc0UewLEwWQ",
-	"PjR3NUbfIzdtaEJ+gKf7ebtNRJY3QOx6MzJn+L0wr291Vnk28shFdSxMsZ6OBieqJcIXl8RBCpuQNNla",
-	"SKrchhMJm2YFDKq97LndQ94cBeuXmN+Dgf+ZuppGmAP67759S+dGB4oncIlIcpWIeNmHOyZhl+KChSCz",
-	"5iwS8RKAOE0zd0TtvMUzfTezu9HZltlmI5KUhS9YyClUHDXRFyQPuFIDkDuH/y0Fynbnb2uWLNkBZDL8",
-	"Tf1eoKAdcLpWI05hZnvQct+Z5BrCiUstOy0ChCDvcFo1dPMV6C+FE4tcitFgfArhyGL/DFNlL/8ZYS5H",
-	"/s7leDDURfv6+z+JKPRYKDbmPk8YvZBE8mV8AKLOBwDwns1XQlwUQ5qY9XM87oouyi8ZeqEiii6kiMq0",
-	"zbvwnKH9eHhcEDdHo+t+byGSNXxIMUJIE0WtJYt1yg34r0Cuodp3EImljufqagXdFd2XWaPxVbCksZiG",
-	"vjdGSblfgKJxAfHDCYnoLaiLzNxsRZ2n4Ukcu2eHL8YOH/ONaOVl18/q+78gcIrUkPqJ3tVKsmD6ePzs",
-	"V/nDP56vEhk8XkX/eP7i17/NT+Tb/yc3Yv5APHE54l2l1gy3NodeDzMcabqWvcnRWS5Gx8Nj50Mexxi7",
-	"NFhFQICBwTqCpLqwCwNf93srXQMw+dx7tPR4Vt+iv5pA822Sq4eK3YjNMEMTNO/29Y3My/uudHebmF0x",
-	"mSpVm5EXj/5z+vbdo5+fvnz69u2g57R+H7ol0Gse83W2Rnd6tR4ZsLmrU36n7GJA8JZoZG2oUuDpBZOF",
-	"oXo/Pn3XJ69/Uf/v0bvHP/XJk6c/P333tFBzX61Y1rbvEx21qxDsp0cH45NT0+LnaiUiRhY8YuTbN88e",
-	"k4cnR8PvitOQK6re+H5y/ODJ039s/vvspx/e0r8dvnu+fv+3k/94zLJ/sDcX65OXLzb/8f6/fjxavc2e",
-	"/fL9pO0s5UZInuqrtTjVR1AiZIuR1CSLM6NpSoPVmsXpOfyqHv/+A7IddGUbjuDkDo+HJ/91kByPB+Ec",
-	"4zgNM3v6ji6rc9H3syGbiQrmzoo5DS4IleT54uCFOuXFmX7oHY8PTFXWzilAz/Y3VlD5GMiyr54QtjgD",
-	"dlIMjWyuC1YLUykW8VuZy+P09LjnZeOfeXxRncQsYdH3H3ox+5R+6M3I1YqBAZMwMOzX6gyyOE14makR",
-	"gstqfP8HzP/vT4bq7+NTsVhIZv55xM6JO8oOqv0sAupnpNfqgGlCxezK7l5xZk1aaNO4L9Dr8cPWv1NY",
-	"LI8SCB0kssBCfXBmwQkE+mGHOoMmDZq/RHBsUzjnvo2Cr684j5J/ZizZagS4c1OmzBckFjHCfBcXrMb8",
-	"Hhjnf4+fyZXYDLZ0HeFG4Ky/d1IymkjwhqXJ9pFJLPdLaGzlp+urRW6vF+Y08ozj8uI7kdJIg0hXcE6y",
-	"9VxRbGEYz0ai6JLHy+I44+GOkd6/f/8oS1csThGxzb+36gtMLSeTJdmE3pkddHuP4MUe0ReCrwKTDAw6",
-	"O3ZC64MrFe9FcIxOyGz88CE5IB96KZ7G4kzMj07nug8fDA6r+k+iEVqJiOGngCXpgYb7Vv82HjszEWhh",
-	"B24+FDj6pOw4oNCzJ6Frlpr7PAiYlM+fVFf/PDSnlcIzNQfWYncpYxIz6Ve5z4OHPRe+A7Ua5+6mn35m",
-	"8TJd9Sbjk6O+usvNv0d9z1Y9gkKK15CHVJ7ve9AuBAlF6eZMKSAYeGan6zKaZshipVr8Zr+iU3sgGwrL",
-	"ExImszVg8FzwTa/fU3eQenAu4AVbUPGxvKB+79PBUhx4Vyk8Z/hVHG1d/Pmt9g6rpytLdusWYOUglgpL",
-	"F7sORo0sea9u1kkJDR8FC0xIxKxPsIUnIvudk+HEuLMZ/kk9NCCzN09/ff72+auXk8evXrx4/u7g+ZMZ",
-	"oZEU5JIlfMFBSGud0bQTwD6INNX4/cWFH48nLauuvTRZpCVhsaFpyhL16P/32/Dg4cfPo/7o7PrbifoH",
-	"PVg8Onj28fPZ9bcH7r+Pr7/7fHRd+NNofP3d//m3npej5auFX6zZy4VK6EpJAR8UKGzIXtEpfKuytlaj",
-	"ymG16JFX/XiM7TA9M6UXqPGHbMFjTL8RiwVhykS1WT+wYZlkaiV90yBCKr3Ss4vaBvStRXflLCxlJ+xO",
-	"v/cY7uxHGg7AR2z02hmBZ1oO84V2DyqJC0yo2No+puMvSjXWk4c/b1giRQx/vlqJNaFkwzcs4jGDFkMD",
-	"8ne2Sd2AgVYiqRLilK9Z2Lehnk0ixKKkb1fADIBSeBflpPrPA1z1gV52rdg99bElvvtGe7yqonZ7Ti68",
-	"qyjOdSekQfPU9fg1Ux8Nx8feuSPTPXn51n9RPHn5Fm0as9v4PPAljbckoGU1YhfIrPdycYFqb/MOzJf3",
-	"j0y7gTz3hJtzpzeJS2KWvtfyymexsL5GMxOfbFYy9OcaZ/ZFdAw9218587gNZohpzC/ZbKK78yKkZGkZ",
-	"eN0pmwJcYhLMCfXP3OCAXZnhz7MBUVLI5D2maMfRtOQgUFYCWiZKIGEQmMc11q6dac3+GeSGiqqTv9he",
-	"ZdFEk3tQDdIK9iXbn7hit7WJ5wBaUG/YR2WO5yo7+JsqvayLi8mLp7yHz/Gr1rN6w6x3HEaa0kgswYbb",
-	"Ns7rbo+ima0T+PGQ2liauZzTAZnizPMC6SaC2mjSDpmWJdKnTLwH7wuoAepKFJlUli8j4F7u5/w9+5nH",
-	"F7Oy9lo3ORyshpSn3lvwCUBhhdUZqk2ZIAp+yED9gtI3FlqWNaamTHkUaS8WWL7rTbolEZet9bVQT6Kj",
-	"vvbEFFU0zN2eLxHr6WrQTcXDlPzEojXRnUdIyBcLI1yu1HGEbpwQ+4wiFk7IikXrg0DEaSKiCBqr66gk",
-	"lHcAYynlgIR0i/JXWSHYTS1JoA6btFdiTclIZ6Js32SeI/CrugZoymBeCUuzJNYamcyi1Eka6qZqh8l2",
-	"mmRx11k+zbNtdwlGkDVcEidBt3z7X9YcCOeVXV5czqIQnYM1qj8gyxnBh/3TcpktWXqu+R7vZUJjEW/X",
-	"6lxr50xxzgGvmTLAFkz1O36q9hAPwIrE8ZnvYD8TuuLUY4iJS5ZAJEMvAVMWTNM4tdS227+AUTpu/rOE",
-	"sd9Z89WygGeKRNsymhww3djxri8VXdPRQlMBT0TRzYGeB8cFDOkgSgvbZKn6ORHZcqXpbmvFdO4k3E8g",
-	"/HGUP1N9ef6kxnoYDAbORcrDcxIzFkoyu+BxOGulnpfmzcMdZ/T54oUJyZbAQnSqqRIbfFFyucPlpOSw",
-	"iI0pJ1GFlpC7M/v3GfyvFdV610yQ0vGjFOM33/7nAcR+Dkzw57tdYSSvFWu08p2LfyliVkOAo+GxDerk",
-	"S/cvet9JquHbzXRNl6yGax7FBNpFGkriPwzeNewDxH202S0zSCVG3M5ze0fxtG/6kqIy9g3ILKPOKRG8",
-	"ZrR8TSxXQTLgotCV7LBZfYbp1elTJ6PxbinyXB14v38hl3UgFbqoz+r56S3Lu7/zOGzyFNQIN5rzm7mo",
-	"lQQ4t3YpJaZ1iNqXmfnH4bv/9/ppSU7kkMW+zQBwiBqv67f61T+qGSV/WHjAP5zO/3+AZfiH7Wqi6GH/",
-	"dfgbPfh9ePDw4OPf/tAJEX9IXVz0B15Mf4BT7w8MefxxhfkVf+DrfyC/fuf35P5MZfr0ssa0eiZQg75E",
-	"0ZUwukZLeMbDmWEXSJdIWMC4ulLg2QF5jpgv0KGCzMBFPbuR07ssAtS8D2DiB8+ffGHv989qs5r1BdjP",
-	"0hnCot4voi3ADGt0BaPJzia5H5SHZVeQE8PAquQ1NhCsuHxcL8836ARCY2MpRAiu01jU+HoshlFHzcG+",
-	"115x+JmvuUe1f5SaMhMusZBBW+VF6U6jqDDzk6F/xpCQUBbQOkAxHA6HOwMWP3NZI54fgQWroypcqksI",
-	"bEBPa+B+Do8r+8SRMnijORJQzaDEpJ5Ow16GVbO5VZZ9weP6tJX3lKck25BUkDGR2iHvqEJ9wiLJyMnw",
-	"aIKlDFuRJXAJQzRRIkfOMx6FyvJOV2zdt2qvyZHWfaYHZIj3uaZKP6/Tv6IlS3RYGwtAXewFj60+1jKS",
-	"5c8HeyF8YaxZFmt3wGyC3gHsbyzRXwB1UNpbMCAzkWxWNDZPXjC2kWX7v2c/WHMmIT/Zbwa6r5qT6v4N",
-	"h+9wZm37rWZRa5ndCeZ5gv05BPbdi187812q1m3M3X7jtlWwV5BQ5cnKueCbqsT0nosS92CKlp9/hjvP",
-	"wCutUKC9Xp3XCxPU1bV+NFISfLnS5gZqSkoUgE+JHki2oUqLClG0ioW6BvtKuMw5eMaUFqPJKUFsUqlE",
-	"DY9JKdZnDAVdBYfSBsRTIJIQDG03G2BA3ruXi1ObmKeZYvUGWSTid2Z7bapvHg8fkhn+edbsj6gTSoaO",
-	"B5qQNTxyPHx42oJJ9MdySDGvMWydCuVdwZto966gNwgk9x3ui5vBIIlM6ZZIQQCYEP0meG8iPJAEr0jM",
-	"PqXEgAAVd1bbi3p7zd7pSsfpfDvFz838V3DrbdSkv9E2vuZxvMN1vYFHrH7Y1iWHr3X1yb2OaPwTgPD4",
-	"nJ8zC9IzQ5tO/XsC27LFyV6tdFIkQTeToj76XmxF8bfHozG6vK64ZCVvCSL/IDyhd1UWJaguzD8+a0F1",
-	"T0/v1V1EuPI40S3fEa+xmU+Tpa6d04rqWJp2hZfHf7x99ZLoZkCYQH76cDj6Tp9Jnvj8EIf4sUOtqmE2",
-	"Z80O6TZDjcfCtyBlLDdrHGhQe6w7twvz3WsZb1DXe5aItcdeiBShDfoxBpHcGAYltnOuG8og385ev3n1",
-	"7unjd0+fTJ++/PX5m1cvXzx9+e7t7Dvr0EQDBLaJS6/U7pNZLGI2A0XdhuBEzM5RBHrhwmb5YSxdkHGI",
-	"liqe828kUQev705b2pJwjbNW3Zxd4lRT8wDI2Zi7s3tfNhGtS2kGlwXsQERTMDpsLiIEbuLUk9p8PBw2",
-	"5/7VM1VXQ8N0aGs+AXXaaqkP65c4A7bFaqPgNCZv1+laj9wdzfvddrOD1A3GuqdB45ejuO43uLrTuet6",
-	"39ucfUq5x8HwM6OXzI2l8lgJm4D1SRaLq7gkURr0nQRH6KjvvIEI+JMcprFi6lu1dDZxAuW6vKMQaDHZ",
-	"SRaBnsD/uWUj6l/GphALMnPw12fqmla/e1yYOYxk7dqzJPb67PJX2zsAjOektfPOCtNiwcawtbvO7hS8",
-	"U3De7fTdmdn6D0VeYVKbd2pTocsiyPqP9hHzNZPNGwftED8iYkT7DxvEvttx6QvIoEKPpNXdz99xok5v",
-	"fy2RyNKduwB1sD6NXzeh+AJUx34B3hrH95DfaM2MWTndCdPKsT8mBxQoZTundNnHihC2liy6RD8Axhu0",
-	"6a4tng45cSLg05QuO6YY6sXVpuztt0AdAt5rkbafSue8v92rfWuBBltkga6xcubv2ZwlMUuZxDZ7xKAV",
-	"ErmNU/oJ03iKQDTYj69PNlEmycxR2Geg1c94OTejBHvYT9gSQugx+ZZl39VQw8ImdrT13kIWzKPU72TQ",
-	"yTG6xNtmpVNpsmfUhlaKW/IiCE8KjmSpo2MMAJcKnFjwLF+uUjJTcmhmPwJXlPxyFTNveezz4pVC7mjL",
-	"O8VTKS9n51v4gxLYkG/7YEzvrEOasgP1cW8c9m0LS8Wn9pc9bHcqNd+m9fknIFSgRq9P5AXfYJSKBhc6",
-	"3zxFl6fBH4C6P7LOEJ4gYEl8ntvMyrJum4iIfVfqEnPbLSrNZGu9zMiTc0wgnpBiAXjEaCixJJShP1XE",
-	"pYDCyV4qXFmH263EGdDWHUylnyrS2yDV3j1PIRqpTk+pqaRRj+TZql3qVGoqZnYmxMGsmgkHsypOwoM8",
-	"9oUI+BI+XVuHhKBbeVJhtQKpNmsW/qeZWL9gs6Nd1bJYhV4vYx+0lLHYW2kPGasVohoBpu5Jk+amdBna",
-	"QYfJNZdW+9rKof6e+gQS6m6YhDQhK3FFIhEvlcC5ojzVOZqICxiLkl+ury47EGez02G5dOdoWGcJqw/v",
-	"yko6uf52Lf+Qf6xrUrM0TE7zidK5XiXGdGGO7vo0XUMx+UbEkoHf4gcaOh3pAwRrsU01NNbaBnHjEGdt",
-	"8tnM3aDb8xB9wxoJ7nPv3xK26E16/+vQ6dhv3jnMRzRwdGpS+Xp8L+Ov8jB/47rvxUpB2FldTQtTOycz",
-	"mJecgbNb6qphvaRBDyFqsHX/fhTwt9PYRYbHzltas7RYprpnnplT43eefuIOmu11XxcBtH4fihcMBdzP",
-	"QNB69+vwmPMej6eZZDvfex7/Ipnzmo1v7HzztXnSeTtRm5q2X/QbeL6y6tvgw5mZxAxwH6GPiCQ0UpbC",
-	"dkBmSJ/ZJDfbMNKZSQZZDDNLidkEYHWd+loodVJcpp8BVCtoYjJnRNdBKckeCYjVrxlgLg/IrMgT6sNx",
-	"oWyDiCtlKKCpM1BmTYGeMBP4TYlh/NFFcsYgCGa9D8gMi6Tct9Mr4bhzpJ702qSAQJU+voXRLqMAAbm0",
-	"OwUmof9bDyzzt2GFA5trMYFsDMZ+ZzpDRGriQnwbfi5GyL101KajpSTkrQ18SQHqg9p7bqB/qIMdZUUQ",
-	"pP8UHMBYf7rgkTIxa2JtGhYYopkmlJ2H0gdkFvJLlizhSRfHwqbCKalGDfAslGgpI91m+l73e09pEm3f",
-	"sIDxzb5ykKlPTJP8G81yyxnwdg9gYR6aIq5DQBHEOgUgNrrJENzacRcU9xwy8xgNScSk1FjoJ0QawKOl",
-	"wGQUPaYdxWSu5OBheFDQFp8BmNLBI5tu7UDgOT/VkUI/fehAMl3r2q05D0OU3Xts48J9v1n2mydv/SK3",
-	"uOJVVHF1uWNV+jxzmjJtWKK4Wm2okkBZOhWLqQzERp3NWJTxhfIUDajFxLfdDGkUMJWTWzy1NruGPIIU",
-	"Xz3vJUsdyaRrWwHBA1QPlLwWEcIAgOWXBWRhp3AsfxQx23Mfl/rVxi1U37/d06eGLYkhpaaLWF0zK+2f",
-	"s0VRjhQiM8Tzsa3ZZiZnXeP8iJjZZlwrKoE+z2Olp2N3vT1oxPXrLVVXM9qtUuytlTRXijEBJZooCwdl",
-	"SkBBM5Am+y0SS5LFISvkyhEeAjnAx/P0U8BYiJrUHjQBJ82UOR9ppElhyFsXBDobz9EXlGB2fNb6dLld",
-	"KiBh+hWEU0UCB3+TynMiDIL+DKrR4+X0kiacziM267uKltED9EVAScIWLGFxwIrNETLmfhOzjOBL+J/q",
-	"NY1GNMmliDoAGO6NWV6rqaGvYQtfAGDoS5FCTtDeu4i4o9NYpFOaf6hxJ8sj3/JmGvxTK7I1Lrf2PMLg",
-	"54rL1yLEFgcHELSJBb6nH1eKFZQJlG5Mi8HadFfiQzC9lyJ9JrJ4X/oqwi7M+41kNQPd9tmwLhBIXM2z",
-	"BWymAFZpA1NBP789VyrNu42rLHQMvLXjb69rBx9LnRx1GYdkvrWlSuTb2dN3dDmzN0yQJQnc8zH7zpaG",
-	"5tml3o9Z3brEWgYotomz4Jlrt5XQnuTO2/bsInm5Z9GtUR16Afla/wAvlfro3GCZxYY2LZbr699zO6uu",
-	"dMbx9sEhAZia5aY5fSIFRsjRjW+zG8V6QxOm8yFnj35599P03au/P32p46mP3/zyZOr+FVPXC3bBebHX",
-	"jtY7c3XYuA+uRHIxIK90hC9IWMjilFOsXq82/uExMR0jybeK72WfzLFm8LvbM0UKnSr245Os9IlGFvH1",
-	"Bbru93QfjhavV1uR3Ap7vRS4e32t2juqrNQKCgtR5yvS/v379wdlcNqmDShj2V6XuvzsuQkiSwOxZtO2",
-	"hHyFz2t6OjtRbQ3UYkvLLYpuTc4hFIO+DSJBQxaSLUvtdYEA81ZfQVUTnTQpYC0pO8ccrUDE5s5BD4s8",
-	"d8ubriyYj/otxRK/IlnR34ePr+lWzUL9j3oL0gbnTEkg5339Xm4wTZxpIyRFAfkxZlfqf2a+esfZOUgw",
-	"Y7JhkxrIqQx1TjflKWRlGXKsWLS5TVFRbVezt8jwNqLZzWn1DXNu/WoF552aloaztcmflrwpvVAGgR3Y",
-	"QVIGYoTYhxiM0Y26D9TidcpqcdwfExqnEjNWAMrKNaHwQsndGqnAnzncH6kuFdw4YxS7RHmwyWIDJauf",
-	"q0k18XeV2h3n7Pc+HYgkVCx2VqZxdTaimG275JfMkiIV6PVblVIDwAPF6NomEKzEpteQB3sgL/jmQGxw",
-	"Pw5MLYuO1NnZjq+LLb4qmRgA4z4hMbssx/5rYsfdqHV6jX1VPFilB6PR+IjIbB6KNeXxOc7BeNlrwbhr",
-	"hxpd93trWhOCRupDrVbK1nLXiXqjHleXh2nYlCR06w52fN3v4ebTKHq1gLY3TR/EQ/Q2EBsG7cqqM8Q8",
-	"LpvOCfM1MPsTANkfuBM4uXa7zZSX/KYEAIQNS4CylUyxXV0anEEfQEN5hKOrSYmzRxh1DZt73nEDNL1w",
-	"rKaNOLoudtVpkg0OFe5QQDzEeLcJyf6mcaIM2ZBJ+24yniPbCovJ8+CFpQMS5vGKBRcdRfJ77fOlRM8F",
-	"bvoNSwCt094G0oJLUdy0qiym9kYoCZOiv9umNEZqMBBqOHBrLoBbhIX6BmrggtHwut9zfE6eZgqeNdMo",
-	"ctat7BOoegBtx1LBMq+vvKNUp1GSRoEXksEUHiPS0CKTNLJQfKZ0Ti+lyKRugKGJAdWRQN+fR+56YwlE",
-	"ZKnkIZ5UFERWIdVaj5VMOcHOHdj78VD9DuBd5vfWuwzZAI7CXrfJp3UC/o3WMhYuk8HstrDfIIQ8ebK/",
-	"QZFur9/DhgIfnfmWUljqJ/VQTUr7doFNGu4fPA/o7JXZYsG1e9fFjcdpOgyRlr1uVWbsmYYItSyhbot8",
-	"4zw1h8VqIMAE1THbvB+yBbiHj+aFKmDemxmj2wHmOGvNAY+xJPOVmUATwdUdhKGzFKLhbcUQeMBtxK4Y",
-	"chuQpw65sSLEhOdMfelCA+PAgS2xkVVP9mKhMdwXfkR6jPCCwFCyiH0q7Xx9lNEIvDzMyKWDI2E8th/K",
-	"OZ6AqVfLSErvwVaulUOoiFYce0JmIKxCW+YLfW+Tb6TRE7ZNjO5JBcXP7VLPr7DxjYfPH4s41OkgunBh",
-	"a2iSV8wZWAYJhcmgPIeeyfy212aPRmX1wFxbJbbW14dljbKYsTK+cLL17hglQ9/UDkl26BROXl4H1eLp",
-	"JxqkAKwALDDLJ6S9jrk88Fl1dfmYPJxNbKjawe1zYTxJQGMyZ8bu06ExtDZ1n3ZHxHougfqbvJulVWfp",
-	"vHcEIhIDAEcniDLF69oPeXrVdsi57D59dUMAYGHjAmDWuWB1ARTrkBH/TNBDT9psd8oc77g7H4HmeDg3",
-	"6HWtbrzCVbemn57jS7aM1PzbI0i6OwB26yUCUREGDjBXwmiIHU9zDckkPaq/Z3LllJbl7aMMqON0YbCD",
-	"7F+kgaHBaLV6LVxzAPxqo8tUKoC7U0OpxrK2sk1X8IEk0bAxtgjPpPZNHOljvlRkfR5+33h4d8PtdF+X",
-	"Y5i390lorcsa2RW3RA6xMXESlwZFM+e6/kKxwr3DVfIorig0ijvhU9X748s54nb057l9z9x7A4+s58vi",
-	"sAg5+ddx2XW9ue7SoZfL2rNdgvZrcvXVe92eGw8LqKtGr1YKdQ6lvbb9OfdzvuVEOxm2pNpRGy9YvTJq",
-	"e1l3EB3gR8Awh1+I6PTKOIsiC4Opif3ViBU1OQxSorxoPB2d5Yf6+o2d/a2neFIjSTDogFCzNscQ84Za",
-	"O/27Cdvh3YqS0S0rbUdW5NRx+EzEM919wYRMq4yNFI4in9nz2dGDgNLfK0pf1+6uPqAlufgnBQO6yKOu",
-	"t3K9PoMivZtM+hlFvV6wBS0DG1DO+u4BpQnTyMNgTznw2pi8vcDNx22b5LncVWOqnyPzlMztHLK5Wle6",
-	"IC5AtMAiVyGZxQCXgAJ+Tmb/PiN6ZiwOiUypmi16eLZVH9VvDvDgFZsf/HvBS9apkrBkKt3+oQPC19Tc",
-	"lsxeRQ54vLTY3PKFTSgs9iuzhe/4JCkKzFnkoefPgA5ywbbScUUW+jRIcM2BLdiK4UrQIc4j8FGs1Cpu",
-	"1BWbH9by4tHowZ/JiyfXmn38BxV/ut1D+jUfzeNGs/2xwzEUs201YRQ18noZCAMaRJqida/L9gxwBtSt",
-	"6csVNFjjWOeeJuHfV4ycu7Dwmwztt47l3/5qem5v5wmhxYxPtVQIghj/fd+WGuq4oGI5VLTRpe9c8LnZ",
-	"QZaJyDYYaoRYq+kfQfnal+IDf69fRVegzX4V8BR3eM4I+2dGo8opAabAmtNdB+ZzDxWWhC0wwUwerhHV",
-	"L2EbIXkqku1UKb+94wejkT4f7mrGQ59u1f1cII19d1Zu/XGp44287GeuiV11JXTxGrmFixi5ygOSpxst",
-	"5YxnK0zjBV9m6FRFR4lmv75mOAAXFmUjIxDJ5s6d6+oulDXw588125njdQVny8CF25DdlVEGtbaIsaJz",
-	"QiNtwXrBi+4+ZgDyomGfdggW7wICvqfj6FZEahyLNPf114miHbLGgUKj+QdzqJDxySn5O/8BIu2l1jGf",
-	"e9C50d1I7zyh6666mN7qpsMd5f9bp1exktnUfnBA0EIHkCXAuO+jbRlEjEL2pm3d1GBjTDde4MVXtumT",
-	"g2v3jSTF9+qQy5t9D5BzU8a922MG3ja7Bqlm5xRYrH72+D1gG0ptWApt4dAezDcCaF80MApjWnzYfm8R",
-	"ZZ/qGQDfqtl/07xeblhg7uifWLR+o7vMioT8PZOpWPPfgY37uhZUreMbRD2S58o8kodqFgemCfZgHWr4",
-	"E+zJoPSvJb9kcd4mG4VbP7dykd1KrgxqXjAOjdJ5SfmaiSztTXqj4RpS6JYJDfUlDdnYxpOXMOhEAu7J",
-	"Vr6OPOa0ppvfcI8/0ngLqCNrAHKvSnT4O6JWgGvG3FEJU3RjoZKJfMGksrPnWwsb1S5Vxja6hlZ/hbv3",
-	"aFy7JLyLr/uAfRnypY7xV3025uLpE7mi45PTCWhvp8dkxT6RkC8hOcltMwztphK2pEkIQAUGx4suoQsH",
-	"1RgSKV2qzTNQUOjssA3TJ6bAEl+HG1DdC5YFyoq3ntzx4uQoCOnoLBjPKR0Gw6OT4/n8ZPGQHrFgzk5Y",
-	"OBrT+XF4xkajOT17cBSMF6PR6HQ0Ho7nD49PinfMg1GL023AQ1uLFf1Ccf6Xo8FwMDwYtZEniAU5XXhR",
-	"/KEftEakhiIx2y06dkEo+haL0Z0agAkigNhGN29ry4e/wpBvTJlyV0b03Wg/qCnsl4DyKs/izNvSQwuW",
-	"0KR15nBduh5KPYaipHiBNcX63xUSIE0/8dJoWF2hdIzbSAdoG3AZXfedniN/alMUT7vn29Xcjhoy5t6v",
-	"tueVLj9ckkyyEHvOYqCtOPHHP/14MBofHU+I1jUIXPdqOxEk8w7iv6UAmcN3H+tPhwTkyk6H413eNB12",
-	"3WaqlBQ3dKN4G1IkWyeS5nRT7ZDhqZ5/wxa7EiEbWPjVwuHMPu6lzuzXSaiIoKSGzyo1QJY1m3MbETPf",
-	"b04DnEohU7b7Adc7uKOiob6yQxMBk3PPSRYbOCwgRyzyfdI/ON1RdOv7YgXIUacKkFFjeuVrkysOPBIK",
-	"RMlJsDtsXphYoFrrzMmT8oFxKyg07+Yb2C80YGpMf8x5s2OqSulM2ELKVGTmLi0XTvhDypje0idY+6F4",
-	"GAHBSp0X4dddmf++gKvTlqVlsmHtEOPaPMHGgJQNaRTajepAVZ8UohpwQxfaLtflFjYEx0u8onsxQxKC",
-	"3gU/K5QS0feWtAvdI8OKin7eS3dhw7hO5q2HW7rWsxTKM7qVq4z/vHKV4y9TrnLr5SgPblb5cdslHqeQ",
-	"prpDZS25VXRz/MYck9uotfCPf9O6iaO/UN3ESVXb6/VvnPrfIML2iwkpLcekkFWjQvMt9rOka51aYp3w",
-	"VrQ5ER/jdQdn/fMneQXFl436vNLId2oUnTEDs1XCGaFHbzWsA7HPm8Z1ThriOj8ihTW3GrpO8sgaHsEZ",
-	"vj+FP9lO/Hq74Da+2zgQZrLfQtz3ZpGgPyvYk809cWrYnZnM5iWQ8OEwG9Hx/Cg49hmat286d4vZ5P1K",
-	"3DykryhiU9vm4JGR1hOQW7lfXakL1lunZJXj/SpLJ2xtEPq8QU9evoWjpMww/s+M9REGBZxASrAnJKCS",
-	"DchLC8BrcdKQVRdR9omwOIT1ykadfHBxJgf610EADSgbzQAz8djbwmBEUkFOj9S9ltAAG2/othi2zQYP",
-	"b2QkfGnAjoTR8FUcbXcnzp7AHQGAy82Zsy6Ab8jA5JbK4GShydbWVaERx7yHL7iIB2YRRWjuuv7M7nIC",
-	"iEg6sNN9OB6Gm83vJjajzkcssKGwqbZDt3yIHmfetTR+CEEym67VlLtAUo6ZYRobExqcGwlvUM6+nRX7",
-	"0Pqa3DSbH5+CKAut1dUiyf+peaOa4f8Uu92bwmnM1cqTOc0umDEHbeSgpmmh6rxdjQYIdB10Lh34huKN",
-	"Dmdd2QgXQ1kfbn0mErIVmbqfkeex32S0rUREjkaD8d8uhhLCrC0crmYGR4VUw3Yb+DM+X92+n3VDMnTt",
-	"m3wxiT3OKnUZdUl6UObh7Dy8DWU78y1JuFLmySbhIoEaaPS9K1a+5Ozqe/Rw8ktWzqNNRHjAsmZrqUaE",
-	"7J3GqQ6r9d54609k7t2RJYwAHtuWd2yr+xcnlx38xi/Nl3e4jpU4jEXIpgE0/N6TCY/K3aCGjd2Qi2Xd",
-	"fbSnp5C90WjQ1P29pQns04FK8hOmoI6+VmyA7Sx5QaTrLgznRDJGDo1r5fAzD68PHXXIsYxMFoZSiziU",
-	"9Kzpkg1Suux9vK7nvL2toNGZoWkXyfxav1A92RiyLFKCh0CMPIpq61AKshb7NnQorURyvuaxZx6vE4aV",
-	"Xu51wN2mgaazIFyvtsMTy6EKdKdADmEQmhYEOcFGI6jYJgxUUkkiaF/MU6i4SQmXg8qVXPXb+o67e7z3",
-	"PdU2iSFPYtoF/JKwQMQBj9jUxnrqlbccyWRm35vlEFD2C07RnbckqkF9262pdWT2hxh9Aqd3OynRWKSk",
-	"v9RA4Gp+LDzLQut7h7OCHvlWUt1qxVdagzZezbjsZKn09lYHCtwqhYbr1x+vby5GHt4dUloNE/juBwOc",
-	"oiMfNRep24v41u9Spyfyjtv07M8CVWtv/5xCYgxi6Xe4HX61r/juB/1bnqiOslnnaPXB2rPI/JLM/u3z",
-	"JU3k4OWjF0+vZ2qDTGKbBp+64rHpeasT5nOLYLCnX/ByPYV7d29FO5tncZodjI8Hw+NuevbYW9Nb8DT0",
-	"Cx6ToplnlXT/VVNQM0uHJdcD/Fbv3nB6+qLeD6qgq3tp4kAZkDe22YAOB6oTzZexSJRBLoWJKefxfDS9",
-	"QcDOqS9geO+sajBgW1ct73Je2Y07N9t1Y7FXntvt+bK+qsl+9T6rGh756/mwOkB3dfNWgSEZcZlOCA+h",
-	"B5VjS0kScgm570qoaNRAeNr0MiurgY5fIS8T/ujJzC4KukZ/BGZW5I80ZxtVki13JVB309FvPp53dRUN",
-	"fdDblc2+W//Un3ZV0Ful3XWnBPv/4d7O9jggJe/njeuVIu0AtXQ8LpdbMLouVSe1Bo1o8pnuuKta+j9b",
-	"Xk/V5NOvy9HZeJS+uOOzZjY3c4T6ipJ28MBuJ2TL7a9yZsXb2Ml5WyNx93VA6gIoyL4HJZ1KMvsAi/vQ",
-	"m5ngBLwE/T+hSkrCS/X0Shj0sniMjNIbK+uID3QfuN5EvXyDoijwu+IKG7ynrRkBIDcQrohCE5GqozQW",
-	"2MJwy2wC7obHJIAsuwvGNrsvxbY30J/vH30eb7K0i2Do4jS9mZWwv0Fw1z5PS7R9HZ83cFu2vhLv0D/Z",
-	"cmf+Mv7Ktry/y3/5VVnFVU9mzSFo49f0XTpf2qvZSRm8c3dme0W62b1Z9Wc2+BP3gS/cw524ZslSl27+",
-	"j3Mott7XewfjvYPx3sHYysHYmoXvHY73Dsd7h2Ozw9FAjZmWz7U4tze4Sv6y7sidoBf37sl79+S9e/Km",
-	"yZAvlIFwGxmRftT0Tj6OXV5Ar7bwd8Y2Ofadzwd41dctzG35vWTQtktp7mqCUKo4g2ewVf+GSslCi0yk",
-	"VSZogqvUkAH5Bb6XrljcJ8fDh2SGU59h/TOTqCLyeFlC2IlDnKr2Q6LGeMHYxvgwjTbZtyi3ztUK16rV",
-	"izADFD9KiUzpUtdmaXhft6I4gapGng7IIy0UR8NhDnxarm/Eitne85ePDx5MDEoDYBb0dipCDagruhYc",
-	"aTXYXcm28wqALWsoz1FEZnEoDaw9grsYLigiR+0BZL+/+nDvLf5re4u7acj13uMyjB1C4NJ7z/K9Z/lr",
-	"8iz7FJ0v6zW+oXbxNfqRaz3DvOb2VBf9SlyRSMRLdYvlqk5+o+5/F+fr9F37e1SdOwZozT39LtetsnjD",
-	"46IPWDdlHA2JVNdOKDVAIU+VPgdIkgUNR3EGWWMhDJT8k42Qks8jZsvTEc9OI1NsMTYMvjhKtC+QhbkP",
-	"OiGOd80g3k5y/UFpFhXYSdsm5/jd8HTfBlvjKpAVbGRDPOFtStNM7oFGJOFFvHbM0ikinedapgd6aOl1",
-	"Oaov/iJZcvBoCaZCSjYiiiTsQJFQAASLZTgiObwcDk7OBo2JVQ+u++3CDSWBdGt5yGMNHhwxX0NSDd0L",
-	"YDCbRAByjLIl1BnaslSp4GhNiLnieY1FaTCIANl2N4xvSaSBydzB2EMmeYxvVY29l9l6jm2b850nps+B",
-	"4hNWKXu7YZX8BI9fCiVZ6J9FPGB1ZQP6Edo3Mxh9RuRKXEnb8JWnQGGd3xJqEOFHd1J33+zOanTDP81/",
-	"3MGalzubtl/6rYR3Rju7EokSlHMA49A4rxbvNBa4qd9IxFOO2RWTKfZnbw9+RXmUJayxg/F4J8pcm7O5",
-	"K8sSGbSmVTn8mPfhAa5qvUbQ87VEbe7U3AcFNrmk0VTfUtX5/MDSK6aOwpXQ0hBbi3CZ9gmVZEGxy5kk",
-	"F7G4is/JcGKkRoE+p3l9cQwntax2wiJr6AEhj0oMBabTmiw/c9mGKkPoxcLixsIw4FY1/I1qLLv3rZQr",
-	"mrBwCrg1TROUCGHtTDOHsFLCiAdk9uiXdz9N3736+9OXsxwN4JIlNMqB6NZ0C01Pyosk2Er2zdN//PL8",
-	"zdPp459/efvu6Rv82vdK9s8Q6A0ZRutiIO9BsqkJ4s09IO8TnqYsJgxQWEcnZM3jLC2nMN+qzIOGk6m3",
-	"MbcSRVcikWnpHvkWwo3JmoV9EjIllyHrYJOIZcIAu6xP5mzF41Cpd3AS+mRBecTC7/pE8siWjWqxry4R",
-	"EPoJs8aCuIqJOZCI+IdJ3e57+Bfc05JKAqPtKqOAdXuOmb6j8MLCT5E5AxRCirenq6+u1N85qpP6MGpI",
-	"VIY6g5ogNJYBldawUf7hhUjK6A9IJLWbuJBumHkdq5GPDUzUdCeOD2g4Uajumksa8VAp9AkrX4bf4PbB",
-	"N6UL/JMfHbODd3uhn3bM8jFHwdEO+1o/9lwPVmsz8tpeZPZ6b1Lzs/WaJtsb6fkidvzksb6JWmv4jnav",
-	"Dx2IqOom1R+z1pp/9/76f65GDKkwCV+kPkxW51v4HY24zBf6Yl6xaH0QiDhNFNESkrCNSFJ98cBGhVR7",
-	"AbRdEYgkAaO12hvYknvkdbV1POyjfGHeY/6O52YXXJlW8cJFyIYJ3u7hHX8hbVyNs9CqcGtus7pzhdE0",
-	"aDeo4lp3xbaEIMkH5BHRWfhqzrmT42g4dDIKlAqZ9/9WN2QYRjoVCaJ1kVhqc2AhokhcAdpHwkjEFikR",
-	"WToo29t3r8R/lYri8VekKN7ZIh/W63CPbM/l/Nao3fDdWtPRbWtNf6Lec/Yvq/YMvWpPnaKT7VBUfkEo",
-	"+jtPcNaZzHkrpfs05/s05/s05/s05/s05/s05/s05/s053vUhfu05vu05nvUhXvUBXmfb32fb32fb32f",
-	"b32PznGfQ32fQ32PzvGviM5R9Ud7kOQ7e6WxH7r2clEjblKRZ28MyKPY+qhRFeDSoJ2vGY3LTd9tZ7mS",
-	"p9lMd6r0zfY95Ivvlbo4al3z5iH2Y50CiyPVGtu7J6lfLc4TGmrfwixPwGMI7rDaPF0I2hmNRPdLNq1o",
-	"1T/z2INS9bbdcnMhOBxln7rZWG/1MYUDDXrwhgXm1Cub4g2LGJXQ/ffvmUzFmv+uG8dmsZLYak3faGP4",
-	"nIQikIeQa2HO/2Ad6vRazJR9t2JkxZcrJtNSo2KllFMjN0jIUpaseQy627nJ0I1D7ZKAu0FHX8AiouRq",
-	"JaLy5asErciU3B0N14C7vUxoqDXgNQu57aebMPCM9iZH13uofN2TRnZEud3D3/5guYmqSkD6bmD4uxO7",
-	"MhdwwtR+MmjBwhdMpnJAfkBxj876yq6BZ5vGWkKBWQLe+tLW2SfweXyGRiJm2P4DjwLMt9AGpJvWC+sq",
-	"uimPxjeOvEL72oBPQ75ksqb0gCYpX9Ag7RO5ouOT0wmw6ekxWbFPJORLnspzPPo8limNIlhjwpY0CaGi",
-	"xMQR6HJAnqfWIk3pUp06LbWA4RXN9AFRxiR038XX1aWKNC1aPDnf6MkdL06OgpCOzoLxnNJhMDw6OZ7P",
-	"TxYP6REL5uyEhaMxnR+HZ2w0mtOzB0fBeDEajU5H4+F4/vD4pHhdPril3o+Kxildtpfq+oWKI3U4GB7c",
-	"Rl7XEShYUcbkdJGIdXViuZNGN8Qxme8QX+XScQgsMNHSnb7aY91Bx+lq1Irj0a3yxuhed8Dy/pA8Xm0f",
-	"22k7aETdTOVRmg58sLXO00dPmUh0E+uvRgXqFNq7e12n9XQqSg0YrH5NYl8dhzzBr06I+uq/qsqz5Jcs",
-	"1jLC3LxYe23fuiXN5XagZf8iKkrfWKS3pjB0cZXdawbNmkGnLKFbVwE6jX6Du579eVd9e2at3umNN/lz",
-	"417pcn/HWomvPa264De/EBRteCrNOV/jHyER1EheNinI5NlGyPQNfjmRs35RQpMZypRZ9YKvO6e1J/Mv",
-	"oj0f60h1feP03LrSG+NIT5O5rSSKogBSqbj05SpIBlwcypQtaLxJREjjw1zEF3qrn+wQ+TG7qkkDfBRj",
-	"H3d0L0IZGtWZSdj8nSeJKGUBJ2zJpbp9nOTETjPr3kJfLcArpcz8KxIpoqlivKKXcXx2GyZK6VADYRuP",
-	"9QuaJvzTHoU8+qqBEwxhRucQz7fAVVo+YpkpnbPIp2RH2dqXzfoWa07mW/zKeZ6hbhkUwhhzFmHtAO1Q",
-	"PIyLfgxjN9WQHn1VpfYjk8kzvWDbmuprrNw4GWrKqAfzIhhDwj6RQN1S/kzKWdIxad3VfNSCprjlTVVH",
-	"mimcavAUVGMWQlyAJ/lOQ8J0TGJBkE0K8x3eQkERRqeupD+ZUxkDRc7uyGBvxFUT1U4ghz+lURO5vMH6",
-	"0bgp6FaB7XDqAXG8vj13ev0FxmqUF7cD8GHzW4rqkjRu30tTXuHNf/fs10/iSl1iW/fdluT6ug75+C6r",
-	"By2ZtYDGwhZjvblcXjgiO6w+973OFp+5RvxHEN0+9iDqh9FtAPksC8hIiLuiR/yKH9qNInDiL8LND5Rl",
-	"Saeg1q6p8SS9g198jOyGV0O2icS25DdR9lzJLUGLai/sRZyt1ZRXLFr3+r0Loz6raeX7pH+tVT0KF4Cd",
-	"/C+yuzXwzn/QaUlzAEwBxwPSWQQU7g8bJS3JhONdMrTfM7nsPtYEBCwYDU/BWic5mXfK6ZPN4udODxhN",
-	"OPXmGHkOWCDWcx7rGPnCbsPND5xlnF9xOk1n7rip8B0a65qNcVbXeNTMoN349T10rxdrh2uTLC7dYPVF",
-	"Wjxs1NFGw6HRw87JzH5vhkBDFbftTI17aCey4HFIaCmd87dK6vpe2tzD637DMduhmhwPh03cXvRm+x3r",
-	"ikZssWBByi8ZpPCnGlArId2yCko3/A4XenHcjqkBzom7NbnRSMmTYj1Sm+x+85VKcs9P5UnNtwXQuaIf",
-	"OmSXqFMpw783OTo7u27IzjlrcuQVSV5vKDfW7unQj/ql/lIwK8MrJ48X9Y15ukWsPTRBAPXFlGgqVY9G",
-	"kZua63q7MckW/Prtlc5Tm00etp20dhVq3J3aeZdOY9MkHvgMheIhyfeucm7rRLKzHfkaS7zaL0jJZtnt",
-	"KIhdhbfBsjJb5vosXCvEOB3RVegkbGtcEcjSJGt6odPUqkJ/JSKfuDeTN4yEH9sSHQsTXRXWn0QU7nJY",
-	"3KUyseE+Tf1nrBlUVCvqd5KlcNaikOWxCcXRkkWXTLpV0ACbaVGHnDNFoMEiBi3g2a3IAKUg0eWEXej3",
-	"msfNmgfs6zxia38mu+nkCPvXL8VlDHcVKQsJ6bjrXBKZyQ2Lwxqggu75ZTrp3y9ZxYbFtixgvtV5tPYQ",
-	"qEXk1f3KVGVqirGIGZRGGELrDamo0D2apeLg9rL6ABctT+IupXGC0mScvwVOVqeURYu+wW90PDfo5Eby",
-	"dzYOYSpN7OLvw2aW0NdCQZ8an5B7omujX8MEvRUN6EFesby2DMUToKwhM0KpbR+0CCyVtjhjXBaLoGkB",
-	"OkObh/iSEtzJZkXjonVof2xnHz7RiWBvFHU7pnrY3GFM7jA5ZVVZ2yzg3PeaajoLoYCjHSrGBY89g/6d",
-	"x/5hNWX1eD1fzUfPqSbsFXLke3kxwxQmlf+7p6sji3uUD9Nik0oCPfU6IQAUUK2ZzMzQs4kOyzk1SUUS",
-	"V6oa2tD4hvEN2Jd+XezyKWiWPyYi23TkxsdusAFdZcoAQVW1i1Oi5PPgkqzoZsPiyuXf2jpTu4bz2DfJ",
-	"/6mG+EDyVK2BH7YWBWRCDOce5B/qF+pc3eoOFE2QbV8sXhv0GiwEyNkRyVKkKfOYZa8NVmnBUbxkKTke",
-	"HheAe3XmxAVjG6kVYsWRkaCh9KE/eLywN+RHRyPWe+TlS6UAvGVyH70W3iVSv+wRjlJmamqNoV94hlyB",
-	"TmU+RUAtKR7pQCSbXSphLNIpJjN4gnjm23Bvz9mSxromE3YMzBrPsLeJJwSgT9ncA8C23qTbCRh2GyY2",
-	"UYk6xRkNh9mIjjthpeuNwNELZKphCfdMdnesIrtpwwYLHQUqQwC/4eKqezAWw9Bnh75fiYjZglMn7poH",
-	"6cg8EohUZCVZ+wro4gX131LEgzf06oWuON4hA3GRPlVAwxoCd2vopbzSrT3w8mN4p1n/U1sO+pUXTWM/",
-	"AX8EX4V/+H1I0dYpjzNMi4vWLoo7EXYVtyxyTb4TOTG8HP5Xgae5IdKMC0hh8Gw6YajcFBH3DiBqmute",
-	"f9g2qIXeatdinevHpuKaDsn5+6HbFLznlwfK0FUX+BfdM3/J4NNPm4jymIX7pM6/K+TfIN7NJutsTdmX",
-	"OrmKxgYW368QI7CoKezR9bz9AmYowFZsbLsT1MNnmn6zEod5fPvWUw9l1WbK1803zn4JJEp++LErEfbA",
-	"Az3sUap3h/H8iTXPU13AgKJPT7T1TWd5DBJLm6+lkviHdffR56Fn97GJi/Ok1T05WcNcWDdBJdVW50IX",
-	"awg16IevK5Ezn+qQ9ufi1umqZkSbut4NK5tO59v2mRywC8bx9LEhgJ4bpqDh6AgAZn31zb88hMC0PCzl",
-	"HngznhtYrETxImFY1r6BTaWtkNkJMwdLuUaO+tXMt5OfSQPEwED9eoYpRAFy2E+PAEXVYSoWNV5YfDVk",
-	"sT2obu1kx8QVl0F2OLKNzPJ4FROb+Yuy+Ns3zx6T04fDUQmG8BBnfFjABtrB8zkGwI6DZdF9U/YJLJQZ",
-	"brpG4dU/WkwDq/RJBpkdqejbU8ATTdvugq+QS3/De/zkTo587THWZWttzrDtcRaafFqoi7sCVjBhRLdG",
-	"K9cdEDtWxCX19qh4l5q6g8FL/R+/lW7Xj40iwFC0IgD67vmqlQaxLX3qYlpAoxKUbDoKVcGR6nyrGGfs",
-	"n9R06F1uCxZHs5eCUgURIgp6Vmk8n+7nxg+KU+LGOiw/bBSVm3JrmgJQFegwCZc8XpJNwkXC0+0+KH9N",
-	"FnsON1Z/u1q4qonRqDCbzEKVuBwhsSwBcaes83GNrGMgecz7efxqw+N2maE3NNPz8IDeDcs9vuP0jAYs",
-	"3e9idZQ0fSa2eT2PmyzU1nnuSVy1ao+Vfh2yfOvrydScvQk/DRko3StFamSzQzngC027ksmQiLBZKJS2",
-	"3chRS17/buetI7pstW45QaBTTNG5CLWtcKNzSbI4TTLM7Zcr3ehBwq8eJ+SOhh4w1t125fLZwtggSxk7",
-	"s76jMbltMe4I5eas1rjEOfGwdkbWbDaQeGbDuOnKR3VxEvLCfuZpt+U8uO73LJpkZaO1Cliz0VBuqeud",
-	"TXsGxJvCBGhN9MOWyYD6AHgDuk50C1HFdSlxcTI681pXeW9lytaHlmwtZgGVJzWQiW/g7wVq5OVvvyAR",
-	"nnk4r/DTLvdMPVQc6ugaLs5qCnOm7mS62URcnWZEU3DyDHSvtI7pkqgwXzJ1z/vCR/hLA2OwJBFJJ7lo",
-	"h7MbkLNlP3dAWvr0lWBqkJ2PaSbZvuFle2aJ9mdDmBnOc7/wJ5M8VS6XtYAFiImfSTYgMCPpVB7bhGNT",
-	"F/4hXiYi2+S3KQ/JDOTBbEDUUQTcCIbB1TydPg7hA1aoTwiTAd0wTNT6EFevdkObKoeZPkLG6QeHrk+w",
-	"o6R0Kk9l38X0Hh+7nYaKvPAESiWURnb4IRsOjwL1TfgvndeEaUzbCdE/69/EovQHbe3KWwKNaZkQnrIY",
-	"6x/Cu0jqBujRvbO6m3Wrs3b51c+gTMUpYgElmkl1MsmdIrGd3mKudE4pTN/WXdh2pktf78DudN64aRev",
-	"d86FX0JrdJQEZDvtQ+EYMY3swRxUuo7oCU5rLVzXgBILMtMvzLobuh0jXnWqG5gxVkQueKRmNgOhNAP0",
-	"DADQpnPTnIz9M6MR9CKMIlPsx2ShlXMxvzXkIYgVRdDiKk8Wo2BM5w9PF0N2G0usD6hU9dNi8OZLaKoI",
-	"25/6UU/KPfk0Z95x871GxVnRpaU2fyeq8HGTMdooJruUSHRXz7GGGw6I9E9MzQV1B60vTPSVDVcHvFj0",
-	"Ej4c3kahNnQSalZZgbes3qrhVWaSxwGbwb1KY7ISWWJUiT5uuk5ewNw83a07bhaZIDrWdEvmWLzI44CH",
-	"ECkqSAoaReCxWAkimXpyQxNr4ywiVmqr7UVevjnhjhzCNfbMnJmnZnd4MqGjIffH3Bw5gQqRERTkWaPg",
-	"xQPCaBJxptQo9R1ltECyu7BNmdZgxgCXSMbiO1zkqL6jIbIR+GKtAb7Q0DjaE4tF2bJrc8OKR932yHNS",
-	"EruV4DzjLAp1FlRnBxFGJRfq1OGp0icSjAiwTKiTlVXyBC28+kXFpwFjcEmWlY6ERnHcI0LRXb+vy36s",
-	"nW/MrmqE+J3Pd9wUGPyPt69eGn834bHptFdNATn0FYq1N8HNBGqZ7nVeg9OB617F4DxVb5pUAThTHuQn",
-	"llJ/BwksGrtKRLyslPGY8hibE+3kln3oLRO6iOmH3s68GI+iqmQvS9JpIOJFxIN0NikEGL6Ryigks0Ui",
-	"fmexrhDWrUcmxSaeAzITWToVi6kMxIZVP5SL0m/kXSvmx7WVEzVLmenhZ/5lXOh6C6dnZr4cIrJUIgAo",
-	"05fvN5IkfLlKFVX8FL7wVHDkPi+jG9Al5fE5OufN6ZCFWA62EQdoCh265sViJTj72tZieUojYkLGdI1Q",
-	"RxjJ5qVs9TYFHh3EVbvjn2cE5JJAnycyF+HWuACNdaX+Vge63Tv09Dw5HB7ycC+x0Tfn1ys/lGL1M1/z",
-	"7lizkXqroKDl4atMeu6pNf1Up4smS0UoGkXiyoTcCyQZN5fJH7WCcIMJl28SHeLbkaKB0e2a0uMsWGHp",
-	"mM4YgIrjkMUpVyu3LjsYvtBSHerR2hQg75FWsaIJa5hvMSCrW9Ur7Y8GgNlThCjHqYMSn0l/ESR63GHY",
-	"wopObgt4KpO7NoDHhu/2RX4CHtJDQdpq/Zm5BWAnB18sW69pwn/X3bTm24bagyiaYufsaY1lYPs6FVv6",
-	"W4sAMyz7hC/AcZMjyyiRb39Nr4S6LdYiYX1sIwOD6vtTWa6K5BG/YDq/noZhYhFXdUIId4w8UN+vuLxD",
-	"T4Zi/DprHF0ZYIt/jy6tc3t/yplaCwrodIXGTqvsjkJM47q5rWDLojdDvg3tUIChAyRvgY22uzLdvi6I",
-	"vrtH7zI+ZzDxKhlgCxqwtJZh8FejNsKgoFJFUcnExpSc3HEq+zlm7VKL+VZ7ieuDvJJdqDMolmvuVBTZ",
-	"em/QV+1c0uqPGebmKNqcm1mbNnZrmkJ2AnrXNgmPA76hkS4TAjUR4aVpCByCw/XJTMnOmaWUKb7Jr5pU",
-	"Z4h2hiRwNJWbZx5CeEeyiAUpC9sIi4LfzmEs6+CT5wYSSq+8lAk9uoVr8Mxc7OE0FRcsljuxUKpy3/QQ",
-	"gQ9Y9H/oXGggUYw6oD2ArsZSchwc3cKiTuthHf0QZUDhkuP5NhAes4Kbp8bHE2WfHucBnf3Q3Fw/j8fY",
-	"9m2ruammYSxnXRIjBxdnsn2i+Y6W7U/zH3fM4XJXSolfW7fLVD/PbjMBtG1PxvfY+9I8jj0Ccleofdk5",
-	"FEptGpB3bL0Bv5RGjse+qdC6VANr2ykMFlH2KQgHXBza7z1KO/mRb+5q8Gu+YVxyfO46BU/jNNl2b1OS",
-	"HwRrPBppaupvi9crVKorCVafETn1nhzTKvauDo2bsbDbBL0pK3+pI9oCxvQWDqXTZ72V6vczPl9V+vAH",
-	"z9R2AZO6G9cvMFKRznauO46DvAnGZ9GVoo8DOE7FAg+A6bX6lmF/oNeJuOShN014d8b7gLw37cfA8lEH",
-	"r1/tPmM6NcAxdCYgSZAwmmp/hws20UGlK8mRSs/Y8qY1JGJH2acnDMCi4mAPiWRd06jNZzIlc4YJUHnN",
-	"UZdS0BrksDShbMEvdh0NAzTT7mAUQXKr50MpUuUuKYPd0EwwiTpiP730CqBHsc5yphKHlCwOYTzyDMEF",
-	"ClDmWFCTMLcjbJmRL0V0ycJXNUmo7yyP5mXuOAOTvFv95m58Il+er5PI2gUQadTKOdmYWFzTkeGohZKF",
-	"iEneoTFpt2F8J1u3GwKUH3bI312hRKmvIOX5BKaR0pCmtEXqW55MWJzwC/2JmszkUjZNvgdkziIRLw3k",
-	"ka9wu5CNpBOdesPFfD6cPwiO5sPF6eJk3GtKoTv9AgnVrRnmuDGtWS2zTyBzGYqyEgpeRZMPEIMj8oJt",
-	"CiXycXqO3gd8T4kCfybVzoxoyETkayZTut74MkGjyBj9FNEAoesnXogiuKgUlmGmBZdqnzkzAQNlYYh4",
-	"CTEhI0JTeoFdvGiS8MvdjtP/2q9Bf1PVekn69j354HUXxEtX+nS6jF3sPukrM/SWEua2VgeV8pHzUvXe",
-	"dH4122jnNqixAjpkpDrOhObqdZAQ1vopCKpQYyJONxYUsd3oJTDF6gQMmiLc4ghsKIsk8AAntmqG4N57",
-	"BXp2Bli9IwvCv8lYBwJAG+1HfKNfqA75HEKEC267PMapY7WBVDdeBsIXuW18JbIoVMppKgSGTk1O8qC3",
-	"swupJli/cFqqXJRz887TvY/Jk0MAFYrhvg6jB4NiTLICbh/7FKgrBitabSGIoZuBrJ0hKOiskwmUC8ob",
-	"2j+vtb74ONcT9jWDOkneLy/5IIfdmOssvpzWNo7H8kr0zRHAkgzxvLFaTwnR+RsV8Px6aDBHq9oF1//Y",
-	"AvT3DUK/cbirQV89fm67Xpoa9B+hp+VGSJ6KPTqFtsTz/zWvmQJiwDyVZqJnc65RhTD7TueDQyPNBZlp",
-	"1FNd8Sa74tIfw02mrXfui9/O8Gc5FfEsNyFtuxKoR0AeKPeP7nQWHRdCQ/DtzE5Xzcezx/bjte4EpQfi",
-	"/SoSE36xDLiisoqQ/5v1HexV0fSg3Im49q4vOQn+Ws2Ea2NVN2gI3LEBcMdQ5Mkdg9DvahJszpJuIRrW",
-	"dx+tUnfPhsE3jd6e5G0s2LTBy6He0w210VmJt7t9I8z70Co1xLZ8clEQYzJLlZKV5gPNckJoWjkKTblF",
-	"6F2AVkCZgm5w0f7Wfa1ewI64nlsXfyDzLcmb9dorsBg4/+sowboQBgRIi/AMrFw/3v2sjcGNESQsnSZs",
-	"4avPVr+V62WsLhkkDIhBczsEb1U3d7Qi1nq7C0gQLKmTclYLsIRgWHCilojpA1XPFbO0fGT8illc9kIW",
-	"NgCST9TanIPJ00JuCWokVVEw6757R1/e6/6wAFTY/sp8ZyrYTY8bKsEPFkMouQ80C30eXXWzOchkk3G/",
-	"l3HdV1Ykap3jxdnJCe1dN/kOR6Nd7b5febt761RDEYWOiJGTYrdv3ZaikKV/TpQGiaBa5IrrrHGzeLX7",
-	"prdXaz3P0xi8thT8JF/uf3sdpjP8dab2AbLCU/Yp7SOHcnWx6FKWWNdAS0AT0xfTK8iFFzmcGHhaNRAz",
-	"IAoYRGm1aCBczFjoURB7nz8U9vdDb6LGub6NgtqR15tg9ElfsyNPyYvtyuCz3Aoadcka0AvI7zx7bkrS",
-	"3SN4CjK5yLe7vRwVi3qvAG9uDXyd3o58gp3OUNXdcEP/hVl7N2mYA/voQ2Muzw0L+nmNDJ6fmdZdZo1e",
-	"jNa+i12ae8gWPOZpBamhAOhcPp5NqQr++FkjKrxL2X3Y16JjG2RkuJK/Pk52kxV0iq6RnAXnndqa7UYX",
-	"ZiiGWItLGk0Aiq6b487y6035XkTsB93NpnMbIAeg+ysMl+BCq4bjPuX2X97NeNYigOELnLvI6H9OBOO2",
-	"6H7aIY2AEoeRrdUGwU2it8F5oEixKza/pQpKO9upOhrNe+fMykCaOjNE6F1JUnFOZupjM6xjZLFe24A8",
-	"inUlfWKdzDbACwktksxyo6SPBVNQFbCgXBkECNaq5rNMaJyqUcH3gp1EnNx9b77dJWdXt9UZ7y9j0z/U",
-	"vQtab20O+1UgpZ2DzoiviUTeEo3H2FgHrqcavOHMzbSDiizDCp1upbeZvVxag9NjJz4zvd16sXNKbpDy",
-	"WOwu8VWHAr0z7qYsOJf8DfWFtzu05JoOr0XPjdvQ1bhwiiQUAZ8iqFwdWAMUsWroX92GEJ4vniC5ouOT",
-	"08nx4uQoCOnoLBjPKR0Gw6OT4/n8ZPGQHrFgzk5YOBrT+XF4xkajOT17cBSMF6PR6HQ0Ho7nD49Pbqme",
-	"u765MoayykE4iNLlXRQ0WzaF5Fq2YQ74NEt8VS/oAzPfJt+u0nQjJ4eH3/VhYglbcpmqH0TA8c8iKU2I",
-	"fLvk6d/Mi+p39W8pV+r54mzNQzJlCxpvEhHSeLDk6SqbD3irfLmKb8AsLSd2LSdnNquzW1MCfE/jVuyt",
-	"Am+47XZYGuH1c43bZIzJTCtUuSuWmhJXQgPwSRbpmsxpMKBZuhKJDlhBWQGvBRBD97QaGidVgwzRskoS",
-	"5/t39VL1hv5FKgn7Iy4wIW9xHY/yZXRMXtXUqSrBKaM7S47aq5clep8TFkmGO9LeJ37UlJ1a7DJq+aOO",
-	"fctexI5sHJuMT6+flErXTXpbScwYhOjdSb7yMqELGtP/n72/UW7b2NaE4VvpUu1TSc6haJKSKImqVB3F",
-	"dhJ/SWyPrSSzJ84ITaBJYgtE86BB0Uy2q76reS/svZK3eq3uRgNogABF2nLCqal9HBE/jf5Z/+t5jmkw",
-	"D+ON8k8J66qsnVUQq8HD0OhuVZFxmuUi3OUYv5g8V4aC5bBa75gcgs/nDEPtihXCpAGhBu6f1z/92CFz",
-	"lgAKSqrMN16kgZaz85oKseLJrnitVVTzjq0rmRvVNlrTebSzw2K91lpQ52lJGPuj7QH5lifj0NARGt+W",
-	"xmKFfhkRfM5qsPJp5NheyGPh8qd2x3PaOQIsk/LLf6LylphKU2IVxgFfqQTIBCaILFgCfdv6k6ENV3fz",
-	"zjtkGSN9OuK0eUAnCW4pX7BYWbTquR1C9VNptKJrYR6O4D6IGpzSO3B1kfZckDEt8FPWaZlf4U15irdB",
-	"bzfd2fBprtZs+Dg5MdlhVZ85ye+XT/4Z/ZYYwqY5HjvTBYn5qi2uMPZkVfe2hgqrCa/bI6wfYCs4s4Pa",
-	"dwD8ks0D6g+OB72bXm8E/7/9SE5xIH+4yJJz6MR2szziHJhTmJq9pcR6asEvJkwseNwKeeayIrD47OXb",
-	"435/cCItKuRMu8IGYydV6dGa0eSYxcHm7md3p8evs3WeJpomgGL+RxHw8en33x3LxRgR/Up15jZRRFSD",
-	"kL7R2KM22G0Gcdga6DNfhSHPD3eAdv2wHLMkhlJ2iLwSfSmmkTEa2yGeVR2qUNfCoFBUYF3ydSXdyBZB",
-	"IjcU5vWGfac49BdMk+JTPw3vGfwUIMesZYLo39ox4J9/6BwBH3X1mUa6ajSHsGegfKTPQcac3vSG2x5p",
-	"afIsF0EjSWftq2CvUK2ukJqhTHDAiyqZlONOsMR37gurTaqncEd7wFHUmClXgreh7XRt4d4cTKdHaDqd",
-	"/yUsp4tK20Gf7DGbhrG4kuqYxz6z2XD3ZELsVl0XeyPnYaz/u7+1MteLqnolEdqJJGyyFCzQNPcuvOQ6",
-	"9W6NtN8bnDYe6rBWD+NgMwQ8Ggmu8vNgBP+LhzFWfUFErwIbpEuev6d+Gq3NqdZvVEqbRtFmrW194Wnv",
-	"crj5C9sr9QqtqXcziwNxZW3hjt1Zp9Uo+YanMzAANA7SfEETjehU6jeFuKeKJfl8DtKLugysXankGv1X",
-	"rb6gJrltWMCU+VBbj8GXKaJOncBRWe9dRAUqemgr+iAqdBhQ+ZT1WAcyTUpTXanqwFY19lWCuGLUpYzg",
-	"sFpvyDGvirrD8oiUqPv033DeWGvg4DKkcdxEO3FDW7Rau3UKWtKIeW8EX6kVrd71ayegevv2EFurkG1o",
-	"hD+Nx7dBdzTeDf2mSsK9dXfhbTUe62m5OhzkudwUW+Ig4c3F8IsO9Gq1pSpEqngQaonDXgRFfCixD94w",
-	"DDbpWHdVWShesdtYTh61w/WGrYI4m6wXaxPKDYo9rQVPTFVjlqJsWf5E0SGCrYe5Va3YpfkCPbsOi2j3",
-	"Vkwp32EmyHjym2hAvktonLLgGnC022cEi/jbij47UpVBGqvfdniEKR0qnwn2fhEmTDijJNc5BEP3ZPb3",
-	"4DVl56DwsQWkLEbnx1V1gTZiEF1XsHIimUFT8+ONvHwTG7ZiTW9WLAtf99bniyrWuTxIL47XVbNZW7Yl",
-	"v9+1Eb9nUXCtili22Ie6B92GiFV8pl3ymkcR2gIoo1lAgPR0whOXwb1YJNyJn4+kcvp3LNFfhVEE6V58",
-	"mY64x+x9SvwZwxhL8wywtAr1x9xWh6N5Mu3yBYt9Hqc0jKV6gMbZrr4lvzmlEf/fYkb7oz4djE/8HQV/",
-	"Xcf0LaRJLPE3Y1GwX2JnnwcVHXvyF4MMBWEGVTeryS6MM4oUq6i3pywtcnTweBLKYYU8vjVbehNCQEUx",
-	"2islTdQqV1SfIcPgBTuhp6f+RdCn/kVwOTkfn7AB7U96/lkwZOeTC3o57vn9YMBOJqe9s/5wcH5ycXp5",
-	"tlEKVeGWSQs6LJ2g3BBDXftKA75ISb8g/dn7UKQKtRvzgwFnQsF0x3TKRgR4LMg7zfZfT6sj7eVFROPb",
-	"GRWOiogbrg+kxoGQ1hbJKv7UzzQiNAD5VYy5XU4Gfp/1xud0GJz5p+MTOrjsX/TPe8PJGTsNTnZSyVcQ",
-	"hWpvqL1rcxRDLN2IIKekDIOAxUjdJdqjVWV5XEWAk6Gdq46ZuzB2IBv62IRZnZM0z2mFdV1JIkTjtTcq",
-	"QrFL4Q1bST4/jKUQHjPkd0htZmtD/Mc5YHI3p9ypqhJUpSQ4C+5lESlPQv+pnqcWy/JSESPb2fXxGoOf",
-	"RFGdwM66p1Ezbv1v2DSM4zCeZoXs2e2Vong7y6kPvAShE6rjqYU+j5/j4aVeA7x5S5guEj5NmBCq6Wjj",
-	"S6zr82/ayMyDzCGNXoKXtnj+WTV6/IM4mksYliBFNFi8PXedjG1QfahrL2NPRLrehjAGcDhyFG2GZwk8",
-	"LSEPqKv6ybggBU+RR3KqpV2qCdEKhriweR5st4PMqLgi3pyuPQ1Sk10WxgQQRORQEx4xgY0XuRot6R5m",
-	"b6EpiRjFevFGNnreufqwmxId6g4cXQsj/YThzIj4FOHEizoP+BRGfki+PBtLa+KSskFwcn5xOvxq00mv",
-	"xS+/Jr5c0Uno01RVRUKJqqnDjKN1uYAIWtnk7FfWyP62NYhQ5gC7RivfjOQSo9L4ysPbN6XeEEuiFK6G",
-	"m2HCSpbcxRDkTkfEg0/wyJdoYQVfdYhnLYTXIV4YHKuLkM/h1YLFL56RpzyOmS8NPrGUfronGBxQvEye",
-	"WMFjDO8qEg6D8hNPwukSifFGxJMiMfShj1C+zvrP44XcmHwprL8D60Dxv7MLHZt1I858TehAhX6gvB5B",
-	"TRJ7nxKR8oUgK57cWa2Ao5zpio/fQ9ihqmlTLekIBGdYMMGLh3ZHzYjO2MTrTGgbrDLcgCPiyaPhwX6A",
-	"Vh0WB/B80SEe7ASLMAFAMCIad4iHq2/Dx3tQZuzhFhNd8iImc+m7wf5BZApwStQLDcuzNv4MdU9+GODz",
-	"QxfjlZutgc459jDOiUilJ69AbHVTo/oKuf3HvIBp+9uRHAwG26Q+ha/aLg57KSff6cW+mhRm3MwIjMrz",
-	"k2Ux7i//VCvEe9WMJvamk5cUnhzuqn1TNUQ2i0zdyEFJM8ARlwLrQIskIzrr41CoQXOiVg2pSKowh2WC",
-	"lXGaSXM6ZS/VTLa0k1icJusSZNoXgniIgOZlQNsKrRP2l8Nwci8ldA7KJ2n0boOQmMP70uZBFqEtkdBP",
-	"Z37SDXmu5eqJE+P9TFqpjWtDXJwulbP8OsMLbtNEGPozErOV/Cg05sDvFprTCOZnzu+ZiuVB02E6Y2sQ",
-	"HHLCU8wcFro1527Mdz3lucmEJ7saDfczr4Mchl6zA5btY3fg1+zVBnszd86101lBCD9m6YpJ1bziRPg0",
-	"w2HQTYOqP+47TgJlaSDGkNefS11BvPNBb+ZdEa8nPIj1wFMUlhGsucELXCzFjAVd8gyxTIjXnxXkZv+s",
-	"wBtwMni4tJMm6DyMb50b5qcwDufLOZG7EMwtwCfVu7T88R2t+Ih3cT7sFT9gcDrb/QcMK5WFKSeDpPQV",
-	"Wcbh/yxNy+lGFEhrnMN2JWViKRZYJuwq1IoYgU/AqAec8CwAWdThO0I4lEZcmlCsR2lx5m7gHhduHRTH",
-	"FYSWHn0uXIEnr474oVTPsIEJ4rVGKivoJnng4G0dB+xiJwulg1c941EgDSzvT1iCD9LW/zOlU/wHftEH",
-	"Vbnwp2Dze5Z88Arob5jRgO7nI7j3v/WNqurG/k6rjrMMNfRAnjGU93qJN+ioF0hw8SkUFQF6B4UrBeku",
-	"04N4UGBNFVhFYUkZWPCvoeAa19F8ck3WeKR/B5XVvL7zoJsehW5qLFYeqIRuzFI3Vz/PQ0NOlNJpR4XT",
-	"8XtgZbFQCusaVvKPCkifksRd3Mbe+9HSFc9ArmK4yxtJMbiMaELY+0WCcUfy5Zvng68y8SxfBHj0iubZ",
-	"LxSWHid+sT9h5yXxUBkU7/qDHB/T/c9jGi3CmP1j798kjycM2oksY1jCAclAAQJDxQsi8cQiTWiIeAOC",
-	"zWmchj5RyKmF0ol3y17vhH193u11e3v/KmC/cqLlqJnP7exQkAmPIr4qVjgYSBxbPA0udj3avrMyFexH",
-	"zO63r4OyKNpMGSpVBO8KnUwoA7F8aPHv7smbWGyIQTiZtCGqkLeqD6pF+dpUf2coqFuTCijUzPLDIVy8",
-	"jC3I65Eh5hgzn84ZwanW8k++pkNsFN8OKYL4GqIUVYVgblZIQ5Xw/VcuhKAcYL++QiGLqeFQA80CdTtA",
-	"zcaSjBLhS0AB9HANPX2sIcv2VbvytEFF3wxOb0dvod+r9vXblKbLbTDYBNyoK1Rwm9sIbK56lY0cMq8g",
-	"xaVwgbNlGCkwXCE/Uou1DhEslcZFjh2PqlomzSmLuOAZXmBMkPcvCovcCkfD7iVIxIdKEcBRwPo0FtyO",
-	"104ymii8Z8naGxFzpfwUKQz0b4RGPGZZRgXbR61tRuaQGok5UeCLQldZ4Teuwnxvt35wvpfb/LVxN/cW",
-	"YBxBEk5aYEN+i0yLVVWvyKS+4AnsOHi2pkCiJKDrEfGeyT8+YynzUwbpT/jDU54kzJePQpJJDwRB7jcW",
-	"eFgrCYJoRgXx9Q8kLOJOJgzPd6HOFqoCKrly4ESNCtZyKEgQCot/yI3Yucm1OFGFP3Lydjnb6pl1GJwV",
-	"c3G+JyUiDQt5hutRpuQVFZy42URs0lWViH+NpBXY7zuWVDUIge0O52UeudVZFqs/RC06AthZ5cQKIE/H",
-	"p0oEIyVe2U1MrmHssw3oM1pmdhRVL5xj+QsOJoNmtW6KebrfqucK5A0z2FEOpA3GR7XoNqUtUuLoynWm",
-	"mpMh3yyd3wlfQuEWEoF1VOu6AiawVQ6uS3qllYl8uZoGg2d4RawytFGWjTc2kq5Zgsp5qMtRRcj8niXB",
-	"kl2RMZuFcdD4XnMfLtoIoYrkNBjGWjULioAZipezObjSfT76ziCn/WATzHCl4Z2aW56jAVYgp9ZVd81b",
-	"kkHedIrUFfr86A3gNLWEWLIA0uauoies4zHuANbEWEy/YsZXqtBDLnld61pVuR6UaWAZgcEvroI/bFJH",
-	"ZR3Yj40ZJTf/qzhabww7XhajVX86MW1RjC0FiBOeoKGlgOgLhfYFYhliMZw/gX8bsgOWks1QiWdNyqTk",
-	"VneXQ+2r8Wq4UWfDht2iAqoVRKTjJXIXH7fYnoP9QUhV7MIKXLX91NeYGcrXS8O+qwgb3NMoDJSEER1E",
-	"+ADec0EmoXRSF0kYNy+ohZGqjb6h7jN1Sz8sUZYPGIFIl/udCuJd29C3I/INowlLPOPhoK2frEmyLOyR",
-	"SSJuu93ubliLPhFOVGMR1+85/X8VoS6UUIXIkpR9QbZXtkaRAs2WtI+LOatdMwjVBeOLiBERTmMSxi6F",
-	"F7I4deo7uaEWy3EU+gSvwtOiLNXQZ1fazoq52nmFDRSxerF9Uim+XsTlUnhpCkGBW6mFLVlsEpJQZC+c",
-	"PVaqlL9QAMkXLIZlXiR8EsLqszkNo+270Z0Y4y9S8Fd9DoEK024WQkm+96S7YlF0DKbaExzRca462SNj",
-	"FhWwKQ2QeMSnYdxVf+/6fAMAtDs3g/Dh2S4xU+nawz/Igf6SxaRatW/da9rjBOLZ2BRFhcr+gk2qzPYY",
-	"zH1MMzt2dDsrqqOlNmx1IR1FFzKTQ/Zs14hd1Tv5q51GAZj7BLH8V0XZKFhRm+vWyosho6fDweA06I/H",
-	"p5Px8KI3OTmdnPuXNLgc0ovJ4JT5Fxdjdn7C6AU7o0N/eDYY9tilP76g5zvqnQVa5Vs5yo0l6wgjDjcQ",
-	"QbEFwEQllQXpqs+o0ATbARjq2vzb2qUBZzFbFWyx7pBwotdmzu+LCkuty8CfDE6DMT2bjHv0pMcGQ3Zx",
-	"Mh5Q/2x8yQaXrD/uD/vszO9P6Pnp4Iydn/ROT06Gg8uTi/HlxeB0R4QLddAyWWMshlDiIJTzlyMPyv2i",
-	"W8QxVkFVsUn+8+XjpnDKoOMEbX6Rciv2fLSbOsTKOPhNtqGUYGkaqraUh/zKIKErp8spfBqbeALOCs1o",
-	"MkkQBqWAya4wGodFmZ1Nav4MOmW1geN5tYH6wcX1d00sOB8nwSldhEYTHN1L5wK7YTMuAWgOTmlAU5oV",
-	"e2doE5sIv4sMew3n70NHMXTVFW9sqNUoQhmJrOhneFoiep3iTWwp9xmjcyt4euRKk/5I18zRBvd2BiBz",
-	"wqZppxYMqE5spwp8UMMrPRo09rNaFO4bG9xKh6/mWBRzZZEM34ds9fUukIMqXINtOxgHvcccwQECaoDr",
-	"CXl8u0h4iumbGtIHUQAbUzdJiylhU5oEiOIKDnRoNZNeEZWYgXTtCqC91izR9wuFS0ct4iIT1Q8FXtwq",
-	"VwNI0xvCU8q2wpGEjpbH1wkPljAl0r58vpQHxoWYVl/cGWwuzKuBJVWgEU0CPshxX0PUIsooT41jEeYh",
-	"b9hkUzBCU37XitN6HsU1S16pp5RF7Vst7sZrO8sXFKSsTnS5s+NKzdeTafe2ofKH0avSvVouf3vsGYF0",
-	"Vsmn8DJnciozflTr/IhyZlRrkVs/x4q8ifg4vysMwRs8OQdKjCXYmOdovHlgRqqZiAvR0UUS8kS14xeo",
-	"kbCAFdsYcQaw03EWTnVJ3yos1GQNej04s+F8OZdLCv8PipvwLxshEpLN/Lx/NkSxUk+6FiKcAlRhmW3O",
-	"kSYOE4vnV8rE9YIV9nrM0hVP7o7B5IYh/fYniJ48m/GH3z88vG/g8jHEfYHCIuERG1tMh45grk1guKXo",
-	"s8gBNwi/ixawyiPyMPBLospYQ+hybACm3EGr82tQJiVozF1UjT7yaC5yMSUhHUdtxPkv5haXLFe/yWOJ",
-	"5XETm5FQEO8ff97TRHRfXv/0/IOn5aox2J27sr0R7QpT52PRRqi6VUTOgigcLFuh2yz/Wwa1C8qgbUhQ",
-	"lXKoJhdV+4k2HAWxCtxTGQi5SmlYbUI565JlxmVVQZ2bm0ybJ8IuMPlCkPx9zUtv2h+3JiV/Gwepbt1P",
-	"sd5ZXamWvFa1dmWRJlHIFzSB855Ey/ftIhVvbX8ZzuOC+VphSSPsDVa8Ssn6gypcVY08S8D7+TZavv8C",
-	"u8nFlXRzBGao9bnuzgMsLQLHpktutI0i0gJ+HJSkaHlAApayZB7GQGt0pR4hRT4qA9i+CYO2jgCr04E1",
-	"uWAMSMnIl1JQ9ntzOJDThAYq8jBnQUi1S5SwNIFZOvmwKbQyp4vfcCP8TuP1lq219Ynv3NHeqvI566Qr",
-	"vAP+LgWDmj0tiE3RsIEI6GhR3tg+MLIM3pKHSLd6krcNIgxVlVxVJPrGQlfsEBVehk0zPCUz9p4E4TSU",
-	"LjgUXVq132WXHWKh5EVqKoxUX5uOlsrtJ21stV1Hcv8lYapS5oAKHcnfNcJ/uDeyYct+Oe/vmXu4Soiq",
-	"GwqM5P1ur9s77u8oPq9IHN3I+RYDKfZRckVSni9y7RA6wXC7PXq5xJiwIEqlN97wRWbV3e/4sj2z2ZLY",
-	"phO5aE4gvDVaEylXBoXLnuigay4nUZEOPy77ogVe/McwJBoP56xBcXeOBT5X6Y3tI9R410SkdC1seNRm",
-	"ccV2dCKfif0xDe+Z6ZxRahBZ9M1dOzIjNjd/1poVf3d7oQ0tzMEwqDcMWjG+7NwCaPX2z1PVN9+sbXT6",
-	"NryJ2+ZCRxbRInljEPgshR5OY56woEOABg0CDsaJ82lMxgwr7TXH4MdltKpPoZoPutKf8ZD8aHFUG/Ol",
-	"TROhG4a5TWCw4Vj/innR5pvno+ZJG4vDv3DetA1f2m7zqOgf7T2Z2hj5o5RcrfjAOrO6pD62TbV2smo2",
-	"A4Y9yVxBjNRp0oWsgT2Xn2VaQTuStO6ZlMZl6FOFoX900nICP5N8r9l4bQzbv1MS2EzQx84EN95qe0z5",
-	"NlTTjy0F3HQvf8Yp4VYxpLrc76My7spZ4C0Uq877ulTOPjLCLVD6XKlgI0wrPS5TbNXS57JGTS0l20yZ",
-	"hhCwS/hyOgM2+Cxwd0jH7isde0iWfj7J0kMy85DMPCQz/wrJzHqlu03m8qGa95DI3H8i85AY3F9i8JC4",
-	"OyTuDom7j5W4c+sv6HH5aFm6OUumah4OebpDnu6Qp/uL5ekav/WvkberlZnFt+3L4q6f8z1Y1Btf+ACb",
-	"2W0myz/lTGXlzoSJ4moNY8QFXDBfJfS0sQMIwaifPo4F/FkatrsxZhttjofYeRsf/hc041qGKf9atQEb",
-	"j9qhVuBQK7BlrUDF6D5l7cAmGX2oJTjUEhxqCT5JLYHLat19nUDZeG1fOVAT5zkU6WnF2zlaht25Qhgb",
-	"yae3sLNgLvGTzfxqM+sBKSCpyAzto5qRjLAkZgJaodRcLGPBVMxCb6tHmNt5BPmcvTSjyVfuLET0uWWZ",
-	"jPhClY5zBFQcuR2qJ9QUe3xcP3yTl/R3ddL/xhmnj59l+ruEJLQW/Bmsvo+WTtIUf+asHpJKh6TSIal0",
-	"SCodmsEOzWCHAO8hwPvYAryHgO4hoHsI6B6awx7YHFZ2vkKxPVG14VNWMUggqkx5HVP1RyKWrWc6FcRf",
-	"Jok0AWDEKyo044xRbvvhMj2p5jKtpBM1DKDASoRQmatPyDAKlvcoI/oyhKDuxTPf1YprSvGBVtN+/kTT",
-	"JHz/lKGH3XLf5g07n0fLeWxZdlZHRSUfqEOjfM9XZE7jtcM8zE1Jf1CnugYQ+ZYjcnGgBey9FAseXiHy",
-	"Qry2jb0Pz10qo7AZ+DEKhqd4Vxn/+OVyPpZWVlEs6ZYRWD0D12XPRb6CGl2HCmMVOFQmQMkGQL6JaE6h",
-	"iJtEk87UsrEV9p9aASu8YmbPGnDNxjQruO3WBGoTKVTRMzH205hFbTZltkZOhpT6vShXZx6CjKmJgOTH",
-	"zJdpfqQ7Z40Z6NhoJa82vLuj6/8s06ZLniPHthqoN157RXF1X69bigRLMBBrn1TviTd81R6gMssnUeCT",
-	"EjqUDqWLwDGKe9WxKVgUOXbEq5iB3WHdm/XXlk5qi3MGwrjmkJ01y+m9iO1odUtyrpOK8NGrSY1AbooX",
-	"WJkCqBtyDaG8ZSPjj03lsvGnb+RtZcEsNVE+V1MtgQdOzAAYj2u5slnoqA1WveG34310KGgWRZY81ORt",
-	"jiXdXiri8yG06koZb5aTDXb2jUX537LV/1ErcQya34c0dSoKYxfhQ+a6CVW+IevnNxFy5GOnKQnCyUQO",
-	"BNJb+BvGeECyA8O6/sl59PrOJWsPmlB57O31LGX6Np/7QdnoqD1tJUvEefJYMmV2mUnLuiQdJXWTERXK",
-	"i3KkdpvrZBon2v+zyOSX+7BHWBRcKlyAn3TZQqFL+4uPVm7kmseMbNFBXWlyICRgkzAONU9/Ia0Zx4rD",
-	"v4UYurZuKksh61cta8xYSg7Do+XUG+ayh8B/2nyCnqkbX+N95Tn6dcYghgeaHV6jcg3Zqmlm4FCovRiU",
-	"BPXm5NrIPNS5FNlUAjGnoHEw5u83aa0oY9hsSKMG15dnAX+o3ySDx8BRdfboOZHOnaafWqlO7piX9/XW",
-	"DEBGAG2F8+uWUXtH8S1IvAeTxFoPzJhiB2dD8kP4DdCZl4vdyjyxjUO/J59RCUaFDC0ILMxXjZQYhNHG",
-	"yzkWtci/SMspWcxofNSRI/m9EJHEKzZnMTKt6nbbPr0w3T9d8UM23uAxJgfPPqOc1HlD4HQjVLdBZaiS",
-	"qXvHXGgmVTcWSh6k7EHKbidlWxWIbZa62+/UgxR+9FK4Wua+kW5MS4lrsv6YL2/meFcT4lQ/YXOUu62K",
-	"2apUu0rHfKRC7IP9ftAsn7NmOWiSv7ImeQX/egoz1VquWmuvUBxVaw+NA9X9Q61VKAhGv6b0HwONnJnk",
-	"GFNvsM8ryiUT9tGRIqjayebY/NjujMrDAZ+wKQOdTcIrM6t0EVbn4q5fvyhmEq1vs/q1jjY0K+BkbzO+",
-	"uzB2iJ8fwjioG1EWv9+QBpdyqr7SzvV4EGMrNj7agG4aV6cRzAjz77nSELNcF2ZjDQatkqj1OfOC0aI2",
-	"cn7V1Rzbo1Xz4jJwXi1YYjpGWxzBVzEjXN+LxtgYfWYPD4fXIR4eAPkv8KfhH0tdoYsnxiMpvWPEk2OW",
-	"v4eB/lkZOh7U7uL9V+9iL2Ei5Ym6TxBPS2YPi0XwQaYG2Ey8ftwV3MGS1MNDnnKublyAdeph667qz13x",
-	"5I7w+F2clSSz99RPozU8lE+Ip365DQMhx68LlOW/aRSpkWAK1yOCrgX2FnTfxTvqnHtwaRE0otAo4qtb",
-	"2KyuHJmpu86aC5kgsWGJ1YWWNCYsSfieBgqVAFT4qt+5VEvKUjbC/ZTObIub8MmEMHsi8TuWotxtu6vB",
-	"DrM2Rbk3nIn0QlXztl2KWS9qX/V1PBDA+yJX2uGyF2+a1BVZFfSDs5OHA6r3B7lxPQSfQeWu/YjRpNxw",
-	"vQUWd/9sx+AN9SNsDc7dBxdFCcF29REozzsEpTkItMUyRR9BP7FDqCCvX729gZ9f/3yDx7Aw7D8to19Z",
-	"5Np52JTgLyb1tyMsqYS2QMyKrIkMPkOwNPtLl2wLf1HuV63pT5VGDEQAbuc0plOWuM8eX8Wmfkm13WlT",
-	"I8RR0ZjH6zlfCqIelN9AfljoWB1c7OCAXnwe4BxNVtuCiY+ZUF2A6Sb0jo+On9kUQX4gz/+EJy7blS4W",
-	"0fpWNW/C8Zb6Xf1BKVTot5KSU+ELwBTorSXkftyPyr/cSImtRVCxpDmvQHevjaDqdnKLverlAYKItBu2",
-	"7eAdTCF7L7fkFTntXRLP5/EkCv3UI+FEt5ngHOMy7GV2T9Q3zHX+rGjjR2s5HHuWyYwG2vbF2snnN3Qq",
-	"tPstLwU/AE6B958e/F/dM6OKPQg0KmHdaVIIn0wixtIr/PRVKBg57Q+65FtpxWtvA+A+bJu+A/+lLbui",
-	"UU6UB1AGDzh6d3Q6OD6b9P0BHV++O3L18M/D2PxhB3tmsBsonS75BrvpRlnnr00dBaELaYtn+FgQzSvw",
-	"R5kr8Hq8BrFoIka1foPxmkasj04dAZJrc9ggJwZ0mAa3wZGrTbzgIFt9s0dZd/OtKgnX/w2VQmt4okgT",
-	"mrKpHOokYewP+Rv1fSbEUedoxcYzzu/kZfo+FRXOBYiy8TWMELXvGdl5/k6qSXzoaFN5bBrKUUB3yd6t",
-	"uwF+7NpZ+Y6uFv4K7QGMBrnuIBAwyiqQRoX5p60Jy1ZCR+EEALacZ+AqvCJDUZrHFIHAA3jL8JouoQFf",
-	"pCOSmZSm+xWzPja6jwXLIGaQJIpTnj38ynLKv5Afu1imwhWP/s1AhjT0LQc7cCxPevKRvNp9VzNnRTvU",
-	"UV7Gqq0jS5LkY63W73s5TOd2/K/SJ26WJ9m1KQJwQwewsx3R6wAe0rbIZ/Vu+zZ8OzicRRVSEScBr09N",
-	"gAyT/3eZZokK0GkpT/Bf9yyRvxX9Iqm/bHknnxo7LrKlJESjM38CHh+F8f8sQ2Ffgg+xNbB5sv1H9ae8",
-	"djZX5v+s/5jp6uzC7G+Z/oKh+Tz2wwheJYVwXqgUP759HqcBhJHLIy4M21QMqCMI/rHVLqTw78rIuGob",
-	"otf7CtwJy4yW5soiJVB1IC/X6gzNdcImk2Km5E87BYJSjR619FF3oOsvNXJSu1mFW6TYI2++fUrOTy6H",
-	"+Wo/E9USgFMRxgTNcOlRmHRE92jfn3cG8D9s4or94FEdAepNdA+Z7zSDBDP7Q9rxym8kHl8mwiN3jC1w",
-	"J3SIB41lwiNKBuTQmyxPTjtnVyZvhfzFChVJmjjotXbQicXR3RpfVm8oZB2BNjgdGFHSSo5NTiiMJ3/4",
-	"9E/7UOZgh0B7vahKoBvRgFsiDbMUorqRfCm30cnJyeVXXR0VVPcI05QyZcDQa7ny8uDGapbb5OQtdXZy",
-	"tgNXtG+hOFXaM/qCYnDFQk7agzlzAUNLaRi71qWgTUawta0d3MmyrDEGSvfTkX9aWxeijhY0aeQCKOAK",
-	"WJGPLtGHGgwK+yTbV22sJbGxvB7cAjooYElVbxALUaoEKnCcMBpg9+bO90i/FkjqQcBRV2S+FCl4aGOG",
-	"UfVq3KiA3SvYKKkwvmTLr1zYUQ/93EurXb5gBYbpjNyFcuj6sKpU+CTzafUv8PeSVTRSUk1dUwJRK2Oo",
-	"7WE9zw347xZK3YiCe9O9WtHAS2zjdASutfHOwcjSMW2yonEqNjX87j2u0T/fBIrcIJnx0Rk0B8NiqQpf",
-	"1JefvGFiGaVboCYkcKMG4zLWbbnqK6tZar654HB5CUuXSfy1QbH1OhCmiO0CmDgXg87i+ywYESrId89v",
-	"CD6GBYACUAiXfxyrshU2hOrSlOclZAFJeUs8p+2SzW1nXF9SmGUYfoYCDnN8RagqvcUMBhXk2fMfn988",
-	"t+7Z/zqcWlNTuxDmIvkpKV/6s0IN52Z4DlfUALLH9ilp4+5anu1G5NqHrm4eUNYOp+YPGzh0r1YxCxRQ",
-	"Qqe48PtfVJe4y4FXZCvulILW6LcQgZWzRC1EfIzWIdSIqjfKy0edy20E6FqKE2+EalXJYwBg0iqWr2KF",
-	"XZtVK8iVVSUMWM+gGSMsNeyH0LIxp1PWTen06PcPG8q3M8OiTv3liGpckFdo+KhpqlrIRMzCxZZlzQb2",
-	"rJQ9WPFlFCCIDPqSclqMsSIy/MIM22fGQMNQQEYQ3FEHrYuMy4sFEQT4fUWToFidRuO4PmtQh4aV6eFy",
-	"BW32QVckhnrZGRRgRGvHLpG7pxhh/U3uja2GdlqrH5/qMsfgQZV6VS/vbyy4y+odtofzGqDYntURa5Ay",
-	"e1F2zmqLr4u4PjZyj/VlaghmH+had9dxyg6ksyYVBtEhMajMDlGufAeBPaWrh6XeRF8KcmW9YIFU/d5M",
-	"fvPxsWCpp06X/A0iXKg/wlTYOLVi6c/gxn/8qfNTQSw+eBAKUxn74Ip478BKfnfkQU3sslAIdDTYoHxy",
-	"n701IK81cx8a4x2RL71l2PV5hOXLMy5S8Vvv964UNfIPMQ/YW+VHd++Mh/3uXTfkT7jwvqr3lgaI6wPP",
-	"l+MeTC7OzujRh6qF38XXi4cAHDVGLKr6MuenRXQbcDgMxivVgPVEWrTHPCVzGrgaXQK+SFk1MuAioqp2",
-	"3w4EZIZn5sZo/SLfqJURiurGzuVbeMUz7RV8eHAyGUpax1Sw2+oo3I0Vxc4cffhuAEvi88VS+gPStd4c",
-	"YtsANIuhO0dzXX5CcfaylHyzahq4XIGt14NNxpNQjjvk8W3CqKieFvlbJ2tzgjAJjYTVpIITFaYzw5kn",
-	"UjLjy0Id1bCnc8aAiAyVC/iVY53oxSkmJxbngtxRc/SCaUzOetBCGsPjSczA5ZT3qw+qwFLeotWhMENa",
-	"ZZUUzGIRraXWgDisHJAwm+d2RsWsYVTZ8scmCf+DVSwH9dPwnhGsJVI7ZcKTcRhYceER5lnwOZ5ZqP99",
-	"/G3EWHqsc9PH38JTGm+ub+F5T7XG3sHRlKbGNOHLRbUtJQhcwAIDuihtzizp2Gjkz+Hy7+SD6g6GlBRc",
-	"2+blESmVsILyhLxhnTutHWmPYhY1AbFr+aiYhW806KKX8KGeBmfBMMPt3DaLMI5ZUCD/yjaMPOXQqgOG",
-	"tMncLWO8b6e2bMstcorsLXiWXAYvi9NwEqrkpCMZfXQ5Gfh9ttHiNcQff9aGD8EzxSo9nEWfxz5LYmFN",
-	"p7QlJzSMVAQJyyaRCcoLWLzGZjW6WCT8nnnSetQtRuRXLLGMwnkoFU4STmcp1nrSoIMuTvbk5lWWCJz3",
-	"C0uC0N+JUoUdp+m8Kvac/tlGmVaQpaogjs8Z6IGSGhgRwZgRWG8wMn/8rVK/zT5Zv/5HLnYirDATijW2",
-	"m9lq8Dow4zCDuozSTYjTuYBbMxlRCIx/qKdUSXlKo80zF9H4Bq/80Dla0dCNXWso0ERKpyockfAokqpG",
-	"3gSNGh0yZgLqoJTK6uqNTyNvBM6TSGmiYBnlOQjwvEgNtozTMJKviLvEW4VxwFeeKr1gyT1L8FasOI4z",
-	"Wga88koaJiwRPCZzutZvSa2UelMOG/lFv6pZ2ME+OoFJTWI3987rhI8jNlciOuDIIpGwe4zxMJdF2DiA",
-	"cFl0v/N2sS1pqwwgs4kyS9bocFt7Znve+trfKzwdPC5ql7VweZ7y+YKqBEmp19/UuWSwzYXm/02w2FC+",
-	"AO2SnRJuAnQUaSAJwRHF2bJaFR+DboKA8w3TlA/OOwi3rBz9LmCaB3YBh2BpY6att/LaD3Ux0wuzfFDp",
-	"0nLxnhdapLOSM5VjV8LEawHNgIkDdd8VUUtIPDj9nl1SBH/BKkSphSHgtBSq4nEJSBZyfo+k7+jfyQvH",
-	"HG6QM1YGcdCP208dEiRp9OxsSNYIu82+tR5xNArDftR/eLj4q7fn3oAOyNzvrM1JV0eVfKrMwCs2Ku62",
-	"K2cIB8ntKV8D5QTVGUSrsshlkT79/rvj/uDkdERUsIhAo658BHJslPqLHjr2sxa2S14gY4FPBD2JJV0l",
-	"V0j+fz/Lxkk9jtc7A8/Hw+6loy5ktys1QCqpKdskIdCYYO8XaKcaQyZVnnYx9VlaneEOalpOKwOAN8Zc",
-	"axkGFOEf5jvKIUFXBDBwWfEvsC0Efm3OpjQwQa7qR7rwnBvwSGxKvGjnfMGjyNnOUv8OwJti9L4JVUMW",
-	"B5MGSN6xFilda4sUOhVBn0GvHKFkEkYp9OlhAmJSuDkUijQMO4TdblSXXBvy40JD1S7q+lDU4fc5sEZg",
-	"R4X32RyMjMmVGnAkdOlMw430iXN1L1brIMxRZ/PUwHNRVfEEF7lukghyQRCq0sUTaUvPVIbHDAxc6WKC",
-	"sLcJVEv5qZUb3IKYb/bQ05rMGB7P7FRlr7eWqcK2hn5G02TpSpCp5hTs8Rzlcsom6KsMKVGAR5myVFQa",
-	"0bcsvr+thFKwqGwIXSxYHAjwBu31UzWxpSTLxijqaQMEkKcz6RAi1yTHpnU7hv3q6QvTC6XZsr6DTqcF",
-	"F2HKk/VWidUG2B8e0qN4ZM5orFgEy2G4BiQqj5oPQtHJw8LfuqbhacbEjGhCSwGFtjNGo3S2zujurMhk",
-	"mlA2Ce+2y66ffx6oFDeuTm5DUpaRBhWauPERoIeQJcLORxO4czXjEdsVHkVL/IktcnqbASrB6FEu+tmJ",
-	"tAcS6qu+pxqO/GaMZ1DvcFsdNkaS4pitsDNeQN9uR/PbNvbMoC1e857kG20f7otdHHAGdM3yLrLMh97a",
-	"+t7aXXjg1YxjVBOl5XQ3KPcMUVrt4TpNvlmx6nEsk6iiSCp7NvlylqYLMXry5KsODCxh01DIXf4l90P8",
-	"M08KAyJfTsP0v/SN8nf530LM5PX50eqLRMomNF4kPKBxdxqms+W4G/InDYTZWaFMtxEHUa525veK4pmJ",
-	"4vjKwqLlaqJumTAf9OWtG6NTzS5ccpWZpcpSDIP2orz3GAiRICkgmJ+w9DZByPSimSF/0wXP2nA29rmf",
-	"MEiE0oz+CYO4NrJoyVWshRGF5HxKkylLb2sQTW/WC2mTRfNRgW/LuMn5tRrphSJw550yiZjjdrl1zB8C",
-	"7WLqblGwB6HqSH1jx/ZUCo8T+uBnOqv1Rul/BC7SMM8eefHoebIA0LC28Sg77yr3a7Izub3c0dkZJYp2",
-	"1420C82uVGtr4jpF81rJWyd3QMxWLMmoi8fM53PT4ZkFekx5szIn+YR4eRvUUyZm2WsHkwvHnttffTfN",
-	"WcF1dnPdurz8TC3a7JyWl2fYc7XCKch7h8TJycWtmdVKkZAtGdYeGCzZNxnbxwq9VHT4/d1DMY3RWj4n",
-	"1opPF6lp2kf6GUVuFFYokhEox1qApWPuelSAoJ9tpOWqKrjVNuoCAf1y6KXp3jzEWNr3hR+CKbsEKvvI",
-	"UZPW4/prRlF2xisfCgIQMdiOZtrGtBusJspnIbCrO3rJqvqQigT0WyoMq4fso0RymiPi9R4jI9Oni/Q0",
-	"n7i/Z+Sn+fz0K2F2FHmbPM2ekm3eKPtU5JkBgdUhLBI4f11ybV0CJnTMDXzYjAqpfFRcQMAd2Xb4+c2P",
-	"qOwLAtMudZR3HHWOzCscvHHqkoexxl18RmRjn0HcqpW1tJMAlTJ1H0mUqjHzXtMoljY2GsWHtiOLfnB4",
-	"aN+80ocA0XYy/xAwOgSMPmHAyCC96w7Ten4ZUwX0OFlmHh5U0jsGpiE2DmoZlWQb8+4QcjqEnA4hp0PI",
-	"6ZGEnBp/3VaFPD9Jg3Nn1TxXTrKXxpb8IWp0iBodokaHqNEhavT3iBrJwX7KmNHmMNDPSI/z0eNAKuCT",
-	"memHaNAhGnSIBh2iQX+38qFDpOcQ6TlEeg6RnkOk51BsdCg2OoSNDmGjQ9joEDY6hI0eV9gom4g2UaJk",
-	"GTFCx3yZFpC6rG6JhsCHiP+xWLAYtJpB/5cyAAUZSEn5wlAQGE9XgRGP0BDX8Ktd4q1oEps/z2mgIYyJ",
-	"AvLsZuDFcFWGeq6hXRVdAPN5HCgUVltIKEZQ+TgLgvH3PNQaXNJOKAw/AeJNdZCoXySVqETQVXjSIQQT",
-	"8iP6yUDfD3pE2o5LBNszyFhUqm+pyeRxGK8zEN7u0W6Q9Grdd7EcB3xOw7i+0SfhwXEYHwPAntjU7zM3",
-	"pXfNoAhg8n6Cm8ri5MYGgM1D4hkQdDgWgjFxRaiqY1Q1M7mIm7FhyxhaT5//SNj7RcIEWHmIQpey9ykR",
-	"dC3Iara2jiQNI+tNKJfM4/IT94Umev2C/Jeip/lSIUrqj+qK8A/25Vdfkf8iX9RtkC+OdgUjuRcjtwZP",
-	"EEzrZdRg4jFIpk7TgiXzMBUuWYiSTX5cgbHVObXk3bLXO/G/JoNe3dY9lbb2UixY7ART/HUWRgze2ZEW",
-	"lxpTKMi/lsEU6Q0K7v1GmLPzTwUPUC3zBs5SXFi9jtZe9jRt39ANi7xlF7fG7ze92AdF217RfmLVtnOM",
-	"3H3purZYtwdN+BE0ob0ovdOLHanGR6OkrM+76F8OGm+6j6jD2k3veQO9Uq0mftqimeNpDnoWTiKEijAF",
-	"hyl444/zxGKTrUJZtmlQaiCM8WgKlqNNKeQ/5e7OJT8LmNR1y53z/c/2AO9ezbfvmlOADG/Du58/DSmj",
-	"869XbOyi0981qni1679Nt9C3WMVhhSLAIIHN466jPJgou+dWeIyWTKs6FJfJgt142PwhalLmm93y9qf/",
-	"EdksxXn8q9swrfKHn7Gx0p5Kfx82TfOitrqg8VYFhm7VoSsFD5rib6Mp9uXzHhTIwen96zu9j0OP7MY3",
-	"rlAvmvKzPYdQRnlqdAyP6ziEdqlkjhoJdbsaW1Wyh4GrEjIwZx9J+fq9XuZmmz21S5ZbOyFZyVokpzle",
-	"zscsyXHdVIgptQiab7ajuNEUHaz0jhNGAywWznEebeKywSdUEN/ay2JKnXUXOk+IT+OYQ4Uuu6fRkqZO",
-	"Pp1NFtJJhR56EejZyJL1W6cVq+S3/E71I253NaWuV2qB3B8M6qTtFVkKZvOhSktIzGkUIWvpbrTlqTMo",
-	"ZrIsal07NpWQfU6c8TKkH3Uk9759Si5Pz87lV8srSMBSqck62soTqTSGic8DZNjErhaIk+l7ykIDH1Ih",
-	"NEJBVgmPp4WAz4wlsCWlkFUFa+8Kp3Xw7mhTpo4liStC9Ra/Yk79WRizY3mizGflx3FPozBAclR81oZq",
-	"VLjIIQSuo0jPjzCVKmFCIu4jFzD5hq2lQdzv9Hq9TpZZxVLrGUUbOpMjfB6maVuCaPAo9OI/nOT2XJ7n",
-	"WKQ0dhXzvabpLCvcg8qz/Nw+0Tv2SWFdNyHw1Z5xYI6nQjowctd5O99XUHQcBUykt9VZcm/KY6aYB/Fi",
-	"oi/OZP0sFFBkLNIwiuQaF1jses0y6O0W7QJpE9Nlhar6/ubmNcEL8vn8Xm8Tc18api4r8UaayLplpuLp",
-	"R9/QgGiG2Q1WgLtO8jpaSSvcg0qr0Tii8V1h7a1f6rVIQd4qMHP8OjN5HS3WrDOgBU62RSukr8VZ3s5m",
-	"+xW7/wyhP0aOsZgwrmBj30SAXB27j6SHY/jbc7M52EQOaQ2gBXN8WfVvUvjVDIaGyzHjAITv0KxYQK6H",
-	"c4e9V69i5mYtLHAM4hUFcTasPx2FPWXPTk511zP9LcWMBb9knYit6iF0PwqShGrtoLgVU+ziUDTN0m/D",
-	"gssOzsiKCrJYjqNQDsCxodqV410Rbx7Gt3TKPD21ehniDGVO/QnCTw714ahoaV/KAm2LFS1CJtIj5wY6",
-	"WaRr4+7NuRgyejocDE6D/nh8OhkPL3qTk9PJuX9Jg8shvZgMTpl/cTFm5yeMXrAzOvSHZ4Nhj1364wt6",
-	"jlwJKUvke/+veuhvveNLejz5/c/h6Yd/7MCQPNFtZA7hGauGLSWm8T90hW1HN9hCqxefELH0Z8ZhzKIc",
-	"6NZTe6OBH6G3Wn7qpjM/6YY81zBjtclYfv5Zf7AP8uDKjt5fCuOf0QSPSUoLZiowOm/kpLaW9rfr4/9D",
-	"j//oHV/e/m79u/tfx7//5z9aaSU9epeceMNoEMZMiAdFBNBwU08C69UREPBnzL+reY/DjS7wzFJ/RuAp",
-	"I+LxOw8mejVbk5inXeL9z5ItmfCAMDdh0OUOQdMVBGL+xccqQA7XddTOFEArLjrSjU7DeMmyvP2arKQF",
-	"6Et9HUFEe5Fwn4nKV6SoquQlRKR8IciX3tvvf7559urXl7fPnv94/U/vqy7x6DLlczDlmzwopXcMbFB9",
-	"m6+YqKHYwKfSr5QyGNq08FD5fLE2nRxc0+MCG6Tvs0WqqIS919dv37745bnnjLD9CdYLbJY7MGV4ov7j",
-	"Q009/KDGZJRLBu9dxvSehpArKdhdvJ25ZewrtbXcG9xn4SJ1hRJYnIaTUGlvuf6wDEqsxYulisaqENGQ",
-	"zNh7GjA/nNNI9XzKq99+f308OBtipYK59QshNw6PQ59G5P/39tVL8uUdWwsieALzH/N3MbYIfWXY4UGB",
-	"gYMMPaI6tLCSWtE8mARcilnpUZsftHsSChKwiKUq/KNUKKFTGsaqyTxMxbv42cu3qruXkiiMGZkwdUve",
-	"c9QPy0eiKGItkAmPIr6CW+ADUSW/ZYx4r3kUqYn3uuRHNkkJX6bv4hX4VOCxhiJVlNBj6b8mU91nFqaY",
-	"D8mTO0vpIrrv4tx26U3G49743D8Z9ybDydkgrxuNUuwP65Via+0A20pOp3ZD2stO01oHqYEflmOWxCxl",
-	"IiPO5qovu5M1C7P5AjpfK810d8AsIXrBi3HUfETzQaWJCcNOwFvB0o3RhTfq4rfy2ko/7ZVu6LEvxw2o",
-	"IpuhgI00kkIccFqOs5d1rDa8Dkl4xMZhHEijXtmxesREvj0/M9md+UkZnuyobMhB7F0hvbA1/2m2vi03",
-	"mmkcA1PeJlw3viHKCdEhWGIt5PTg0W+70ya2ONq02Wq3U0U47lfInFn7AdNnhba4K+Kpzwbdhq2pIJ5y",
-	"Q7If885a83dHIyVr30E52fGKjeXf5nQBWjTmKtY24Qm5Y2vy7oivYpZUBIPam95q8K4OTxTIelFBNUEI",
-	"MFaLl5f8rUJ+r+ChT2FP1OUwKjdwNvC6rfw6ovEW+9glIuUuDsLJhCXSI4/WuGoiC5upDU4hc6KdeRxG",
-	"m1BHLmmMEluPQb2+6RwXz3PNNMtTELFJWhOtyMYkFadq5tCTID825ikJY+LpC72RsRmV6x6F8xA9Ft2k",
-	"E85DLS5cznRvUzRnGUvhXDGJaogaxgZNVPscop7PZd62SrSdVGxSKdBhVs1Af69r7zyzNq41zIfJYR7n",
-	"VJqjMLha+BXUodrOIJPUG0ZoOdHFIgrBc9BxmkLMJERT8jMQiacfOkduGIeXKspQmJUaZV6rdGrwBl4W",
-	"AQYqX4eYTWuRsvmm8HSlnH+B6gwuNdAxyvprLGsyifnKCOHGx0Wxb9q0m5uFu/zEnUh221gpH4+SqVk0",
-	"G5m1GRn1Z8XFaiWq7WNfK64LM5gfpXvS8ApXtUzAJmEMs2jFWtd8meTNVvHgAOtHpAbeUUOVato/blIG",
-	"8umJvKEBYsH85gVsb+XV7so1jQKp7Ru8xUiI9YIRKp1yUSpWc3tYaLNLfS9/v6qt7YtZuuLJ3bGBRtsg",
-	"TB85T/VJRe4OSiZgwbZuRdXn+lqIcGrSWq0SME2Pf4dQeAkLVClVlcysLqahhZfh5iq5xE1PnVx6fs+S",
-	"JAzaglFlVcwQ0Fww3zbx0ccLRYZ9AqI9w9u7yg6BgUnE42B5QlZ809L2aNNQd2jTCTz1L8Hj7hu6+kll",
-	"b3cQBwiDhrsJkVL2taVgI8G78luKvNKrqsIH0r9YRpH0HdDDRo/D1ZpUX8qVjexz23KNdlRjMJm2O2LL",
-	"ZndrI+yZfPxzQaT96xgmD4CGyxkqjQ/Qi1SY3ldVeSbf8YXQtomqR5tbKHtyZ01CqLII401HSNA4GPP3",
-	"rQ7S3gyeVkiynw0a2UlLubMdFV4mdhxo5h1CUfpmslVF6fdOgPf3FlKtWksPQusgtB6V0KoUUW+dkaF/",
-	"Xv/0o5ENYlSZW4RMucm4iywDa10MRvjrhN+HQZYV8NR2QXhFD6tIloJlUVfw2mfhYqF8Eny2tMZNsCpn",
-	"jutqejv6lwNWzbUAnl6cnQ/31O54kp9eAJdvqQQMRL5yQKhxafQEwZwoBkNj0qu8TQlgvYP+hx8xmgjT",
-	"55IX75/KFXWN7IGeQu2Gv3FXOhMfcFfJXRijEIENPSoEj+Q3Zur5s4sp1jbhXtvdlHDIFowvCq7b0UsU",
-	"m69VX5uKdDdqsG2KFlVPbCANoEW0TGiE2yhZRgqbGFTpgiamNAn4TVLVELPgEdSmvazW+G0DdyEURqXr",
-	"8rd8a4UfDdR/hnisB2hH8WNdSZVtKEPSIkwNnkrXd+VjsEZMRx1sxJcuudYZ3SyCgT17Cio3K76mRJVH",
-	"q8wwdKpBeENXW2UyFesIpZzluqwb0pAZy2q+sOEKXg9kq9h+I1hyH/pYvkoTVVBmWBXUdGQ6wOqE6pLn",
-	"80W6tsFrg0LfYSYqKvB9Nlbq5AB++lZzRimJcZFFUlAOlTp1zCriPJkM9JyuASgapmUVFlo2q76ifpw1",
-	"Az0Fa7Siss+Ls44avcZkruso1W0C/AW9P62d4/N4EiZz5qivWwEadnIvbcA0swqwDJGIGV+pafnSPOR2",
-	"vP4qr/0LIzLKQYEayLHnMQzgL3tS6udZW0RFVTskkwOuDo6cMMU2gxYPzh4U3kOTRIdQ3+dJEMZTjaav",
-	"P3gkzaOIpcwjXyo76SvXidVgUGtAhAC5SOMr4t0xtvBwKDFX0w96Vw2okCdFpPYZvUcJBW2pUHVLvEm0",
-	"fO8HXZ/HacIj+XgGxAvJMmYjEoQCmK+8kSUjjNjIo1zk0Cjktx11juQ4iygU6qd2oIpnjyeBBaZCOxMK",
-	"akLfoo0x6A16x/1BMd3wBZpWFiD3HVuveKKhTJ6C8aJNnGf2fR5fsPj69YtfTvAVXsfo1T75KfxmZO9U",
-	"+XTPNfIR9jF7yoBTplCmqoiOihgNQbVH2CWWLOQTEjNhV2bJ7Ttmqt+hS7x/JGziqRrvjJoM57VgG9Ya",
-	"1Hm7LFewUBCmjoS+EcAlM7Iu6+FKddg+qzohFf3iavHEjT5IsLJ2nYnldAnL6+qSH9giBcUNPUbYmQUn",
-	"WAc4hKKao+6Sw0Lt5tnZyXBDs+bnlrOEZKU9THNU83o8E/LWej04vyl9ji1zEHkf95CG+CS+zINh5Q6+",
-	"zcG3eXS+TVPmkkfn6zQd+F/c9ynzAykH6GH8QAdPZ0+eTnm9zO8PW7Gzx5txOrhDB3for+EOtSLQ/Kwr",
-	"Gsyx3eTSbFfekPNonBUOh3KGg7Oza2enHbX1wfk5OD8H5+fg/Bycn4Pzc3B+Ds6P2/lpQ8V+cIY+90pJ",
-	"6fFsxTlxcHkOLs/B5Tm4PAeX5+DyHFyeg8tzcHkOLs/B5Tm4PI/f5dnS3Tk0sB4aWA8NrIcG1n3LqJQn",
-	"bHtgYdPeisIJntYMkOVXsBPuwljah8qHC4V5YFvs4F3g7svBVA00rBmmMlwzYFKND3xr8LYK4HYWPvCR",
-	"BWasQKH0fx91jiK6RqxeiwPMvGYvPTr9ynMFEwGtnZ4eIVCpilps4/IB2/XSVW3te5akO9vZ8mHoKs34",
-	"Sm12Ht1L0Z3mdUeBYkw/xqkEWJJm8QuNwG5CM+beK0KjqINes+KyUP3LCgypMczgM/XIN2zSqAGu/d5Z",
-	"ACGJIwLGk/xcad0HvFgYhRoRjy8T4RHp+qFK6RAPCMmEp8ULKiAVthqzCVcY71rb2kdSPk0eFHhC/hjp",
-	"n/ZxhgZVOxIGqDCPWxuE2khT3yz3IrJH0Ny3N+PFRDtOg3BnGNz504u/1pW5SzUMo2hnUqj+exMHMh+3",
-	"ooZVoHvU3jVqTyCLs7nD0bu60lEFloyd/X7d6UZWy6bKttbKdWvNHxQEQPVr6vRYFcopvKuTI5r8veak",
-	"PTP8ji0zTco6VwwRolq8Uz91YSfbSMEpv2OxjXmtswQFwqaUpqF/vErCdCMx1EZgBD5HFsYHG5z1536Z",
-	"zlxf/7+PUcQdX8MFBa5F8CH0QCMazllwhVpsZPD8LG68OP5v9V9dn883MTDiQt1CNNSxLBnbrYIGNyq2",
-	"OWfthXmNqIcdzywImIBQkAWdshaIwDl1UQMGfClHBEt+W3/e8aIrkrIoEorlMWSC0AVNCqfzbNL3B3R8",
-	"eTyc9NjxqfyfS3p6cnxKe/6Qjvt+L2D2plkuw2CTpJiFQcDiCuaNjKwlCaezVNqYNPDAtUSQ+JFlJNmT",
-	"m8HvI78tBLw5JqK65AV8uVSXoDLXHeLBmfU6QI00w38ljAoe479gk96GgWeyEEhqFPIY3VrYq2gLemoj",
-	"yDvtrYf3emI5n9Nk7eHLx8i6wzCzY209O4mhRqoPQqOd8j3M61O1Jx9OnzroSdOQJ+w2+/IaXgB5JZJX",
-	"qckryJ1aDH+I09S95mZmPddaipFiSoIJjXUWbUYDQmNFXq2oKsyUiyxsfUp+CL9RKUSIcmqZr4LhkItK",
-	"NApPABtKGqVgk5J1K2BvfPArPfJaWG/ktpGbsUasvoELCmK1RoY+/f674/7g5HREhE+jjEc7osvYn22i",
-	"lM1OhGtIysE6zoSMkxPxIjiZ9Pw+O+6NL+nxKT27OL6YXLDjfjDwT8an9Gwy7NUN5Lw2nJbJ9ZIjUBtJ",
-	"q9mWwLYPp9fB0ow/jOzPze1Nx1508XgHGWfQE9s0HGEFRH17aQ/IL9SDag9qNjvOsZqsvnOo9Yf3BAYR",
-	"8JjdjtcVDPNsVSYZRn+aKVIlHrNOLhLa7/VUUlzNk8X+iae+JDzRGAf6iaBQCHB60m7pT8vY+lnjulGz",
-	"YIV1lAFobCFzerPtkxNvZblasYq5c1ewazL7o874zQROe/u3tE06OoQqJ1IuxZMxTf3ZldJlCV+mBjnN",
-	"lxMZ6BsEkrcl8y5BnDpQjZn61sQxd2yRvoulArzK1KqJLCMXW8H2jhy59hdoWCIfCcCUY82IK0elPl/N",
-	"4JjziNF4S+ZqnwqfBhV5OAsDGQYXCZ6n+dXFH3sZHpiHFvG+c4h4rPAQzjuZNaZoKaWgKpbXFP3Edsw5",
-	"7b5h+KFTw5hk2fU5muiwuBkUYawyGAvLYq9IXoD0BzvgN5fuCWRRbuc0plNXjAyYe1ZxpsowylXQHeEO",
-	"SG5AcmNOp24/2AwQoRHHqoRAzHiSqiFCYRdkHdUBRw1mVbjpZ4gCg81vR8ZoulXUsV8je+0+91Pz2IgZ",
-	"OHxGgQbckALvAu7SHUh5VTecjkpuGYFZGJ8rD7GLTAmkJaq8bOMYwFWifAob+Notd/OZHlMD6aaH5ZYQ",
-	"hb25SHhwzJZ73Yv9U3C3XMrjJx6wjLcgYmlGk+6queDJYgYq4sHioQdemaNmGLYbJUr7e4KxwOugR8Hv",
-	"WCyIh/FP8KV5Kv+FvrAqWVN+M4uDW8EEeFyFTStYumG/Nsg2oIE5gmRNPuugHFVI3hTiY5tSAk0nrz73",
-	"r9IYMA84zK0clZZjAoeGRcwdr3yrftFGttMeObIqir8O2P0OpuocCZynFXYT/KSKoTHcS7jcfQmPIr4s",
-	"ha13MaL+ue1X1Qi3fGGz6GixwpNibKokYwiNEkaDNXiIeR9S8UJnIaGSN3/au9zFfhgWnRy+qPUm3mbO",
-	"8Fax9E4WTEdh/OCQ+t8lfA46Ph8oN5ngFZAhplCw9VHi5tnWduHRPSxujvti0HO/pFGwDSdOJbdrw+WV",
-	"vgQEo1HF6uermtb7kK2+xhBJeM+gHAT0S54c1Y5AZSSpUEO5WFoHm8eOs70TRwNs+88hH4BzWS1S6tf6",
-	"eRzADDzHpxS7nVRWwb1y5XILvYBfCAPDn2WuzNv1r6CGAHJdS//xWjUYARvYlS7QgINqKjyyOku1r8mr",
-	"/EYzVdU9hf2eXYyREvnwDZnxNhbBISPzGWVkDnmByrwAS9LK1JHO66hdifFmE4HOx49DKzRdmq/fTvu2",
-	"G7jJSN+BYzh4hFkPq1G0XQKEXCtPTEV5QCwANzgcPuhEKVr0yD9vDtgTFXDpED6ZkEGvRyye7bpUyY4D",
-	"+luH5qUcdXTVgWAdqdbJQvxJ6BYWD8Qh1WU1XDBXO6miYzc1hHqCoIRQR+vlMMS7WE0JCdMu8RYRjb0R",
-	"9IipEH2yJskyFl3igVXtjbQmehfblmBXimh5ZnSBrDqP8plLMdNBPf2rpXZLgb8O4X54m9IpfqYf3gbh",
-	"VMoM4tHFIuGgu/FfNJKPeBeDiyjfpalXbicJY39YoyUBE4swZYQS/KlDxkyEgfwDKraUQ8cgJhqsJ5ka",
-	"V2vMBS2n+msIhnTrn/wu9qAKdp1/oq6M7ZhMnFxp+cnBPJTTRn2fiazkWF7IxjPO76DREt7fsZ6i4jBy",
-	"BsfUv1suSk9+KQVgGPvREuhuYtwVUtxBlkUXTwJfPRQzy79qzwpXV/7dWlx5XnCBMihovRL2X0xdM06E",
-	"vE1+ZL4ys9qHK5VmyjPFI/aNKqV2tLgnPGJElVoXqD8LbqfpaxTNyZOvrZvKHMrWr/kGb20eZkp5q3zI",
-	"Y6XJuagIrtsu/FOUS9bq2Qa39WcSansxFIRmGfNS8OdYjm+TKoA4MeTWG6/xj3h9eXnxh12vrPTGc52G",
-	"5TmEn0gYk9Us9LGVUyxVK6Tp04WN/6U1kV9lY5O/Q9OY6b/+srweX4GpbrI+oqNamEEpo5+7kIqULzWT",
-	"Psgc3G1GrOSXacXGO4jRnT4GpgqwPHnEGm/z/ExIl3STf6wXtSI4qpdc2VrWujf2U94uiyCkpWjJyaMn",
-	"Krh0wm/C2lhzuD3/QHYktqUfcOug0Z6ZCIoarSLGUtKohULu5ZglMcMjbR6YVdINzobkh/AbSAtFUaHq",
-	"PWV0buUhWzX4bVJxj6m97rPReA/eA/isbPmHpztc8r+B7mvcXXr6GBuI/0pKDyhVH6L5HpMAaqYDN6i3",
-	"LaGoq7TbvqEIGuq3+hN30Hefpb5r1aS/Wf9tv0cO+vCgDx+qD1uBinx8/dgUOe6z05d1uvCNnJ/WtS6Q",
-	"sfUZwiI1Dj1WJ+lrH9LMF3AYBhvMgG3xWavsgBJ60cHbPWj/x6T9D9r+oO0P2v7vqO0jvkxbKzoFpKzR",
-	"jqHlxZT/YcnyeI3/GGU/8In8E1SWYM4adJ7CvM3qqDpZnt70xjmUXXBPY5eQ8OY0XtIIIFcXLBE8xrcK",
-	"xNyEN3ehzorPaRr6jgtTU4oJV18ZnGaW5J41WSY6b5whoUwVyGRqqrcVWs2MCrKgQgCybYw1HZk4sQu6",
-	"VfYZPwQLMXCs+Sxx9ue2yK9QVqNvd4mXG7vkT+Hz6qIVTFwDaikXCq2YJ8SbJny5eJJVqMF/GxxylZzP",
-	"6srMpCudr5+z5stcuZyu4jDndl8NSIN+XXnuc7ng1QBEue2rSv/kd1ki2lrhHaNfDLHaFXaTMz0FuxTL",
-	"OJe641Tf0EVM2pHC50i4KrVAbGRyF/OVDUQtTXKr7JOsmQIFUwcSYbAd3Qk5AbV9K2cfoT40ArYCet7Q",
-	"843XdJTNqqRPJ6vSXEQ0vp1RMbMAujevYrMO8YtPUKdQ3zNfS4nw62xtf6c0Sec0YB0Dtw/9jGZuKUlD",
-	"/67Q0GjKKjdFuqfay2pUhqC01XfypnItwnca3Ncs8FWGf0w8tT1HJBP83VIjvxyPuE2TpUhvxYwmLLiF",
-	"WiKHlvnu+ub529ubNz+/vbl9+/31m+fPbm9e/fD85ddyv0Il24InqnTNnJ/QJ971zzff46UeHkcoJ4Q3",
-	"k5Rz8P1Au8x4FOjixlBgURN4gepTcsvEE5LSOyY3EjiHGXEBX7BYX7af7urByW6AZpUoPx52Lzfl83h8",
-	"O6FhtEyY0+zCRqlwgsAstgFClU6Wd8vzH0NjAuhsGkV8JbrEkxOoKuTx4ogLpaWNiFc6zjolC1qEcYe/",
-	"HHWO5PPymlv/0lJrn24JFKN7ZPMoebvHbpHeAU7D7Zj58I2u1RGKa8Xy4NC2wnvtibWg2ueIAqfZO+QC",
-	"ssDdBIqr9k66zO+ORqRvPD28CZevJ62MK1Jo4R9J9QWiLpwj5tyD2+mG0KQZxn64cFEjyEWDiltpZmkN",
-	"0DGWMgDziOUcDCRw87rkpmSOKnsa5d0sjJjW5uq18ltbdott0TS4J3e1WrdKW0AVVLbVIm/xtrIegclF",
-	"LFe0e2mShhPqQxdjwKJQ2sGWGatqR7Op3mTPAhpHOgvjaU4BDc50J6ioaQUVGoYkTAjc2Pwkq++WT3kL",
-	"tlzdUVaDSdJqm6XsFBX8JmMJM5pEYanxAeya/uC417/pXY56vVGv196gGZzqgbpaVTMbUB0QsPig/9k6",
-	"X3KHL+SZAyCS7CMAcidu3t6nhuKywT3tLXkoYEBASYdQDaNLPBR+Xq2/rPG3cnrIPE/aBnBDTgmpFx91",
-	"jpJlHOP04buOMq8Bav/HHGYxp6mye9rpKoRFumdJOAldK3OtxowOMRmviVxpQiNEQoKOqVGmm+VUecY2",
-	"H5Hef3h7MWX6F5+q1q9a60t7R/neogqbO/PlleGibzD912P5XNHJNR2oX7WEgua0luLkF1X9voMGL+kQ",
-	"rGiYqjL2VtL8V3WfowJdyekwzTxU1U4imM/jANscQ/R21XbPC2bpM63COOArl2QO50xIQYfWjDqowGAl",
-	"j2LmbtAoWptONBqt6Fo0nuxf4e15uOrBDsCqz5w1M/YHaomWCVmjpLJgSQHfy+GdNyo97ZigXs7A/706",
-	"cLllNWqL8OUh8LibwGP73o6PGqUoUTnuAiLoEUU3zvfhobehEfxb++/tsfQ2efnmO2wwosbqJOfMFwkQ",
-	"5mGs/7s+9VXlq7xQeLPyylyiVqnEnP9Kg0BYK+UlTKRe5vTnweyMpYswPmIr3yf/zSeDnQCpVbtKr2oP",
-	"6WizF0V0zzYYyJpComNRkaIO2YNzBdFikSY0ZVNXO7T6BZo4+GKdraMAVwpcVSh3kSfXw18KUFcreu9k",
-	"RNkkS9p3lP0lLTh30bMlPWqMp28zAdySGEaJ7hwMm5xAQ3hqEitavlZCHWWonLUoLa4oXwuSBqlyLH3T",
-	"TCHr+XGHiNTj8p5CcTWsr8sGULMk321jzeZiBGjoiUwrGvNQcHon9Ry/l9KDxXw5NQyUFPAJsnCqKqXJ",
-	"kmEYcNKwMBh1SEnKOUL/wNUYXO2SV5NJFMaW7Nb4tpDtQBVb2AT6PQ4ZM6OJsWpLw4QIU8QoBmtUQg/I",
-	"WtUjcwM33GzE6/d6/+F1CTrPvf/wLBWkJrAQkXAYDF4W3ygINfl0iLKkKUvkV/zf33rHl7//2e+cfPiP",
-	"f+wIgDJgNJDz7IBMpO/D+XKO4zcxLRRmOf9gGadhJD1j/OarDCy+bBeRH3k8RTz4bD+pzK8qBfPOB72Z",
-	"1yXPcJZH2bZbREtB0hUnM74sQuoNhrO8/LdU8oP6Y+f0vTYya9PD+UyChd1jWZXZ1ukVM79znG00n7QF",
-	"hX+pzQuDCcXpnWP98P6q9dMmsOJEjtn7FH/sIBfmd5wEy0QRlZodf9KbW5y1aqlyC3HSm+9+Ifp1dUev",
-	"Ez5NmBAtRR4unciBHVvzYrFJC5cSAqSqfEUDlpgo3teyx6/EjsvUVQgShZjtlNkFaQBPp+O8NwZrCWsx",
-	"OoS999kiJd4ijGOAElUSL78hnaVS+dj0YBOwzZjNnAC7N3obLXgUaR0RLFnzIofTMsB2ValpQxDZUg3q",
-	"iwwYBq3jvgV+I3+ByAhMaocIjrP9kqfSCI1CUch9/3mEx96J4v3h4dhiF3aViiP8LedZ71C3raSKdNQj",
-	"uuTakJqHtTzyCoMNsmyhSI2fYKBx8pumdlkHym5yfsImY08bBI3zJ8PMSnMIbGWOFTbBoFeU3+VFb+Mi",
-	"GqNvB6Z554ijKVThw6sFmykES7VwE56QV99+++OLl89vr7+9ef4GZQYoI1OVtaKhpqZufkghPc8qcGJe",
-	"slBJJb2zYp44BUF/k1ZDQVb/0dKwgMs6yu0yfIc6OguKr9HnbQHsXF/c81RLlTAmnpoxr0M8lJ8KR28Z",
-	"38V8FXu4/0Fy1tX6jJQpquuCAp7ZxAZ2boqEhHHEhCAbSoysbSF3g9APmUMF0TS8Z0oi6hlPBeGr2IEc",
-	"29sVurKakvqVFywOsEiQ+SxcFORy7QYupSuMZraFbbbJjcbLhmbkWXY4a/yxt1ltQTsP2dQMoF2iqGGx",
-	"o0eLSVNLUDY41N231QUVPJl2+YLFPo9TGsbyMVCw0s3Qhil6gYvlOArFDONLKbiGebtvTsP4v8WM9kd9",
-	"Ohif+DvC8jcfkRVoNPwEvKH5B8zSdCFGT55Mw7RrAf4+0S0oTyYRY+mOUHcQjq2SpEB/daHYZkYHZ8PR",
-	"qUKQvWAn9PTUvwj61L8ILifn4xM2oP1Jzz8Lhux8ckEvxz2/HwzYyeS0d9YfDs5PLk4vzzaVU07CqKp4",
-	"pAzIbaxhLbXChMADNG2N/SnN+ihg3TS/7qbqkvqID+4BN5dDK75MzGjioukZqjvxGoq9bQhmykbEs0xg",
-	"qS802rwH9fE0ijwduc5BzHcsG026LmDLJlGIO96NEO4i/nlu0/yYiHnuUXbkfOfFEwAsrqAJ69DsfRqT",
-	"WJkb6NVKU2PMdCFOFpcIhcI61J6TfjwBJZLFtuC5oQDZyhD1D2MTCtPUnmyla23zO0xVJU6GShgrXYog",
-	"xNoNh3owPaI9VLc3ISqyIC1b0BHVU47vngh7AA7QBix1TH5EhdijcShUnIPeFfKQJ7VRl13QqQx3nL59",
-	"peAfBRFhPI2YbvpVc2Cn7q18fM6bjOmc1SRwoS9T2o7h/yyZFuE1LBHWfhi2y90uWOIz17rmYrWlZc3H",
-	"alUSkM4ZETNnwONfXPpwVDkLoXXQSw6svRl2vBHOaklDin2xRBgWkXuWmF5Zz6INUd5DWIwZl5lFrBU6",
-	"7V0Od2OVPTBRCQfSeKEoMg0BvcpRGgemWN0SpsY3V0nFsFhgsKu0ZcEIgLOzSeurotitdL/Fk22J5r+W",
-	"zs5W3Kmf99HrNbRGd8viwBVV0KVAUI1p7INcnmNGBYG7Rx/DFDhKbUNFDkR63CMax9lAdlFxf2kmp0Gt",
-	"qnukO61TvbDHU8WFmnU66EuzdbJw+tOqqdVTuauWhY2skFVWSZkL7+PSQQ5qKVyeLhMgzshK4Co5rerT",
-	"Bhf7NeMenaEml9zQpKh4nAnrIdFjwVAzqWGVahPdUgmN23SzERPKdk0lmdfDLTHnymCxDj6wSYagvRm1",
-	"sLN9bZbKpAkddrWiKio1OeaJER8f7Vu9LfYifYiRtQeL6jLrstnQEIQWi8p27k/ZnNT02qi3e3ltX5FB",
-	"JdfQv09jAv0vHWl+ZUmKXDmoiSpbpfAYschXh2Y/t+uZOXearVkFvhH3NZas7sdoa8VqcIdSMg8C2AXo",
-	"B+wlcdXxaM7KesYtvKg5joMl8qrCrxDjhN/y+PPSRC3y7Zpw7MWQ0dPhYHAa9Mfj08l4eNGbnJxOzv1L",
-	"GlwO6cVkcMr8i4sxOz9h9IKd0aE/PBsMe+zSH1/Q8x1FlLHR1PlF8FP2QdlCFOdS7nQWTfKfOZ35STfk",
-	"T0TKJjReJDyg8ZMd4mVkfUnu0ZvBJiSl0/zYkN+4lh6wWEtnEaLq19YchF+tTqLmB6HYV2CksO65j/mq",
-	"vO9Va3JVQzY0PFNBUva+uBE5vTMlI2SDxh/UEGChzLM7SoA2nivtkZkYxNNaJ3Pp5QVhwRYxWWmfz+Vd",
-	"fCxFJxaVeg/CClE+lx9x/w6li3kO8r0F2sOiplwtoCkdU2HiWuDrpSwm8zBepkB+M13SJMjXUydsstSF",
-	"/6pKii1siQ7ffmQpYlWRZbKJpqUJi4ePOkf2PBxZrnPnyFC9LELpncB4CnoBn92y6b+eH9ZXhr5quFWT",
-	"KwWfXvx9UMRid2caRjWWAJQoQJheaZSIpjnxrFKydUbCiTQS2lsHp2W2K0VgpU+qS3C8ZTTxZ2+YWEbt",
-	"EbF0fq2jA7GGz8kwYfLEFE5jnarmiicC3lxZHN3cYFaFC5qp1mEvWxXbV8RT4/GkljT7BlqkqSATvoyD",
-	"Uhi62ufM/EFz4MFzojglTZzO9tTJJQItZ2bWJpjkSaZHm+qk9s4Oe0/9CjNFqgE94WHQgf/77OVbiCjo",
-	"A4x++z5ialW0/wWS/au84ZczNtRvGPG+Y+uvwS9ubc4NKgn/PXi01yGeZk4DEkw8R14Hl1DeatORmdY/",
-	"nYWVN5Xp/zEXmzBMMD/RuGSeO9XcnIbd7ePD3nNwNfvhjqSwYot7wK5HsbyD4QwLCCANffwCu3aFzLKB",
-	"a6q7X+6w2KcC4NcW8GKLop4E71Q1PRUye84Tt6pWJKrQ0Wg9SfA5w70MlfUe8Mo2BTfIWYbms2pHDjVh",
-	"8n0oeMZMpFhK2bzMw9aTNUUe/bIWxiF2cJLcSyS2cl8F3qfsSdMP14hW/VpYFKk6mBfxKQpkgIdzNNjx",
-	"MPBHPk8WowLPOPmy11v26eCrjdzP7xdhwoQznvI2nMbQ2Tml8n8nOjlUaSz1+xhR2Y6HvaIO8i2LAXVI",
-	"9VOPGU3kOMribJIIcesPfvnDH0T342mrAh18d8Y6ak1LzQ55jnqjlWvHBdMbBdIwDhhyIZashnmfxgQv",
-	"0Y4I+AlT1W1REPE8WTysSVosxy4OWoQbtna6bgNeUOkKzJjIYtQwqVYAIYoUca2+AD8nP3Lcv/mxn0mL",
-	"reHYS21walqdy7lNheV1nBVYZrFsltyHPiMTjn3gZWv6sYAwDuoDWaHIvk7h+zjQpPdZUtje3N0FtkCj",
-	"6r4O+AuJM1v9DUtXTHqfK65h8ExVtAoOdshJD+Iig9NZdiz680L/3nxH5pDUsw6V/IP8s4NKF6q4oQRz",
-	"TrGpMsMZU0at9C/X8v+ULdROhhzfAQDssUad19burRw+7Cn9lytEI1MdSWCGQPvkGBOcQSHBqR3SzhGM",
-	"Aqlxy4Yy0vXuNf15AVCD6czRJ2LBZjJ3RWteIMIlBX22o4Jh6LhIlq4OkGcAJe+oy0UeZZFVLuInxJxE",
-	"2IGpQc7nXfJKLtsqBB5shFdYq5bMhAHVM3R0NnMjrQrEBACHnZbkLJzOpMmY0inOaigIXA62LJvTOA19",
-	"gz6Vn9V3y17vhH3d7/a6PQL/4Q8eNxdqTWdUTyWgli3ymajsNPje72ULheqSmijUYD0r9UcFgp6H8K7G",
-	"ZiiAHKnMKJTeAh33mPl8DsUtLNe2MtW2Qyh0kdY6Oy7YUIIPVpA7hKaEx8VSbZ/GNFkfy913TKNoF9Ua",
-	"MOFLsagsAwLUS3mTnKsZ8GqYubyCk5QdNnlS1EkL2vla0Oji9LghtkOnUrugDdIlz99TP43WiCQ4kb92",
-	"1GkBenlQSc4M1SLhwa7itI8KzQ5Q3pZJ5AayQzyTUrKI++HoyZOETUORJuu2PR75dFU4Wbc9sL/gXeUD",
-	"+wZtXEKJCKcxTZcJs8Pb8o8sMFoHM9BqQ5KU82590SJ0Lsip0jrE3v9G+GxN6ovfdm3V/rW0wAuldjMW",
-	"Bc6+p7IlbuDWK8OQuYflN8PlZOD3WW98TofBmX86PqGDy/5F/7w3nJyx0+CkgOY1uGjhcxVWIBtn9QRu",
-	"CUGnW8IM/XFpkh6Pg2BP58nZY3QYHuBkfyx3Yse4CgfvwvYuLKSVL9VT/l2+99/mC/5tfcC/4WX/zn2F",
-	"+S/zjye/0eM/eseXx7//17+1XfRvTPn+Gwf07xUbzzi/+zcWyXxVxnnJNdmc9T4TH2jn0Iifk1PUvnvr",
-	"4/pOOcE33I0v9Rk5FfVNbZ+hk7FF0/3H8kWKRtVOfJPNjgB5mrCAxWlIIzSgTY/sm+ffvXh78+aft4Cy",
-	"8O2LH59v7zWUhFzjUPfn6lRUW7SmgXvbGhgNdKBsXCW7yxaulOGu2meU7q429IJ2egKqW3TXdB5tSnE5",
-	"281TQcKgvNuP2XK7wgX5QPlLMcOO1kxzxyPLY2PLes1qbcNY/61pPqW2IwIi+IrEyyhCrCEU5Z+Ta9KY",
-	"WbLKB0GDGEtMjM0kjawWyYq2CGmfzAlpPFsHb+Mv4G00pTX9RG5F4834aP2Hii94FEmWoqPQiob4M/YI",
-	"mvNkf1TTv/lW+aQ2fuPZO9lzVL+1fb5VK8sjM+Mb06ajmV9hIG7L8axbYOBka6wy6JNrFOP/S2CYPWaw",
-	"r3r8LCfyiz5Wx/bYNtXbWJRMBWWL4gR2QcxWLCkUZSEqIWJFFDClDe0Y2NnIO9bBMkOQTkiHQFeG8tA1",
-	"wWf0k5c+ndahjVX7bFshjdzk+6r0wYOGrpR5HeKp5haFMOPPmH8H6T8vHzex5zic5E60QvkYM8MFVjjU",
-	"KKCaoE3I6/aXRj63AQY/Vwlz9tdESQQ2crP5KjvEsk0IlQcZb23qbOVNiQhjHwiO995dftFA9CtV/fFV",
-	"wBZaTJuldT1blT5ToW+rt4mPNUjCSeqG/+VCOQrgomuSCSw5weXtkOVCGrT9Xm8PsJNg489YFDS38r5n",
-	"UXCt1rgCLiSv9RSRoCUB86Z8Za/wr7O1glSC4geeuPCzj1zm8oj4PI4ZkmZh02uwo/7uxDIeW1jF2uZ0",
-	"T5gN1qGq6s0xIrkZRYh8kmmUDPLRgI1rMjtXdVwFF6tCdB4ZR87SWWTN0i7xNFgJXlcG7bUH3SGCMeKp",
-	"S7wu8eQKwm0Fuyi/OdR9cDGSUKbCxbzh4UZQzc01yrqMVCF/WR9l2Cv4VzgCFhJy5vbmuV/Vze0blp3+",
-	"6gspW+hUx2CqDYUdFb+VjDONo5HJw0xaVRtrv2R+YXNj7Qe2xu4u7fspsepz+ReIjTgSInds7ZDRr6Vm",
-	"94n8UZ6E189/ugIH3zybjDOPf8bmRCwnk9AvoVMdy//3zfPvXrwkr3/+5scXT8kPz/8Jf3wX//Tt3er5",
-	"6p/f/8D/z4s//tV7ev2//vlC/fvZ9f/yn/2v6fXz//f///+8i+H65y+flR9RhTZ60b/c0DpSAB9tSEFX",
-	"TprI2XOu44L51euHu8ZB8GQlSQI2CWO4t6OboVDgadggCEbP8Kd5gWgijBXs0W9/Hi14kh6NLnoXPSka",
-	"TYT4aHSUMjo/FjQOxvz9UR0BxdHo6F+Cx903dPWT0iXyG7d1KbApz1RHh/csZgKwHcYOrz6reC7yWazo",
-	"WhCP3xUaaXkZ8cB1LJcVKwc/PQUtUMcpUrBIStwh3/MVElWlpg8zjA0ta8q65C0azQqA0YT3whgujtgk",
-	"JUV3Osdb1e9nTBn9D5Wf8i31Wbo93U2ZEhFABHQ4HkENFbtNBlYmZYNaxrVT6FRaueXG/aM0rMhltjcu",
-	"3C3TclPq0RqTyqIO00rOwuSCHM6YRVYux4UW0zniGoY3r+jyj2qv7sCcvcUJr2WaUrS9eOXOORhOP3SO",
-	"qgYhZ/Wsl8XggQXKBjtrZGrD9v1FvqLOzD6pwLFSY6s+6N+HIuXJegd0UEjfnDLE4ZX+ngutaun0iV7F",
-	"jLA4TdaQZwUhofOzGZ0p1c6r2pnYTc2joH0/NX516IOYq5vXgZUpvlXk5eXho5rV3arq8jzuYq9XzxRV",
-	"DGoV39nRc+deyixZ1CrgDEla5CwyLFpAe2Qs/UUIcQ1jQYa5Zs1H2u15tpnL2qAxKj7VEFL8JeAeDQJY",
-	"aR9/NO5pbfY4ERd3xDWtmWFrJe9H7/s6rSE+NmjJCKaJlBpw39ZExXX8y4+rsWfoDoVbozITt33Lijog",
-	"2/Zc2HzFVV0X+zipj55d/o1J3PMFRKEKufruUQMEoS3P90MAEj7eQcwzhjfkSHedCDXmuu39M5yCh9T0",
-	"WRs9YcDA/bnu9P6n1WUnDysTrNZh7Wah93g3e1vB5fSNEdOkvUC3sVASHjFiygRxVTJ+DlcuM/wu4cuF",
-	"q4oMgbxLDxmRZEz9Ll2mM56EfyDoy92F6IYcfIWfBSAJBwQe3EE4e/jlLYKTXPtgOBdC+lXPrNo46Dcf",
-	"Xb9+gR+wnaeoK5gbxvVxqn+QN5VPlfzwDn41cX5tA6i0HBw6vq2ieiFldL7J/rVCa64XwU+4b+qWZicJ",
-	"OHdtdyUliZrpF/FiudMTASpdY9TDpsTkqgp07uSANN/YmyvLHBvd2rWN9+qettvOttgkWr4/FmuRsvnG",
-	"adlyK/1QSfqsMRSpngK34NQhN3nMjzpHWurkPysfUtPXNAimfegc3bjxx65zkGMZ1BNUKiBjbMadB8Qt",
-	"zE+wtNEJpHrrUuVv5CnxFjyKVILNwKNm4htLyuV5EkULKM/4saGQ9mMHJRJGg1dxtN5Yv3m5OUjBEqZi",
-	"LkvBgo5iH5Z2U+pAPwtzpNRfCGLt8yfwb13rLlhK3sK6bYqi1AHm6daC0MLsxutLk3gOk9i/AS6EregQ",
-	"hhVW4U80YIZcHsKD+ZefjfuTnn9J2SA4Ob84HW6HKfozUrzROY+neDLEVQ6zEGJkYybCgCmQ2SI2axQd",
-	"t9i5g/0FWio2aAURjTyAzU0WECrydLsdXiP9DZ5hnpwDtqSoIstfmTjvla5mEWkYRWTFkzsF2EhzZ6OR",
-	"JQ5jVqehJvxz/qnCP40FSkXnocoEwELa5EvlUJGa/q1jRTCTWwaKlLqpjhI11CfYNsLjSCUec/plkyJp",
-	"VXv/GGR3q5aSOlmud69I+ULAgQrjqVULyEqCtY1Ub9UiuIF000S6DPGmLZUfJnX7H1HgDSoydvD+ytP1",
-	"hkfO8qrMlPo2Wr4nLA7AOTK5aH0AiCfFiTdSfXvyP/DELCIaiy7xVkmYMvO7agjS3WdgA1JBViyKusSj",
-	"wTyM5Wth6q0fhM8XpngqCaez1EJHVfwVudJHA/ubAd3quioOPUZyoEedIxjdUecI3ixFFrwobwarO8qL",
-	"LB95fE8T0Nfy2W9e/fj89vWrH3886uC/3zy/fqb//eubFzfP9X9cP/vpxUv9H2+fvnr9/Jl8aY1l/Yan",
-	"7cXg93wF8UO410Yxz4vCjQfZzGT+PCPJR8xXhMdW06BQaqt0vi92fr6lWcPvWRJRh4sLFSNLf6b7A9Gk",
-	"A52EI1dxT/k14DR9xwlsCEEoCRQgMFDeQqbdOx/0Zt4V8XrCQ1IMqNRyNrUNTmdN8IKqsrX6kyqPrRLY",
-	"7UuFFjTRTT/wCFOdIWaKx6NlCjab1I8EvLtB8fwMvSqmPpEndyK3NeVe0PVfDhRsM9SThw/1BOj85dZb",
-	"JGFcwSQB9ie5IDP2ngbMD+c0IkE4DTMJh7P7hSBvv78+HpwNRyQEMI1JyKzPUHwOjN6xwPKhsy+7mAzo",
-	"ad8/bwViYA8/Z7u5diYUlWwHBl3AnRDyiFKsselYeO4+HEkSxqozohE2vB0lsoIQ0JFabLAQ0pbyj7Va",
-	"2AVMkmuT3hiqJprmaBH2ldftHGEMrzyU/338FHTy8TVcUBpVJ5PnxI9oWGzCPypA5+9g1i42dsbp3bJD",
-	"2I+d4RlAQsmAANz88/Xz1kginSMzNRV+QJybBvLlm2+fkuFlr/9V/l1PFshPpBnjniRsEYU+xTKlDaKr",
-	"OlyANacqZKAPLLYDwZEtjk+jRmDEWgewNTau/CBPsPQW1TEQGS0SJorr27TKo30Dl9Uh4fhQu4dW80mb",
-	"4kyF4xGKnEWsWG4UQ1Cc40GzfPn6Rk9csuNh93Jn0Ltmkh0V6jjjVnOGY4H1R0thgOgyAfny+xdvb169",
-	"+eftm+c3z1/evHj18quRXUiXf04oyB1bqB6R7GHy8coaK4hk6Fba/bJf6jrLCtpDGBk4/ApMB/cpRfFA",
-	"ZmFg7wLQ1RFfsUQ6R6Kj0zIry2s3+77In2wb/drw7b5U//itUCf++y6aKGxoIn1TpUIXb9iEJSzehuEB",
-	"HyXFgRGddiCiUA6NO2TGo0CQ71k013NLBfnn9U8/gmCVvqd18GgyZektJO3JC6h9iVPgzMaaFcCtkGvg",
-	"KJl2aoEfVDIF9m+WUFK+owmTPAXKkJ/QQs+ObE0IfFP58eYEF1fJHSVbYzs9Jf8gZ+wNixgVBV9kmtAJ",
-	"jemx9nE3A+7ZzpXaXA5tHIuUyoNhcjd2TWfMUzw+ewHNO4X+JLP25cHBzoViDrBfkGhF6kJw57D8V3G/",
-	"wH5Rc3jH1jm4E22ACoiCfCGIh299TdOZB0mKzLewHxfijiUraJfU2zhhZM6SKQuI4eflaZf8yFIs+kez",
-	"v0O8W69DvGP5P135P+/eyf99gj3hUFsrDQ8fgXvGCfXvWFpwtmGtX1MhVjwJimve203bM37WrbP34Ae2",
-	"Riv9ShfKr+lcuWU4YfnxWhftARKydf7+F5qEGH/401WBGMZT2FIqMNDvDU7JeJ2C4Dd0/dLSUTu8S8xt",
-	"AKTFo4AkWqoC7BfihxTEIfg9CnyN3KshFVnNl9288b2hx0h/WW0rTl2A0kxNqUHHPJqM1yCeRuCQys0N",
-	"fH1yV4M1hO3Bw4H60ex8xDy49QodOhidld+a+1BlygqUU+Ul3IpEO0d5PCkkAfMKZMpva5mTv+MkQXGM",
-	"em28DKO05HBOeb87GNbTKMvvm/PAFadNGA2OeRytkRLRT5ZBoXlL/mmTpS9Sp0no/X/svfty2zjWL/oq",
-	"KNdUdWeGVmTHSXfk6trlOE63v8lt4nT3/k6rtwmJkITPFKAhQCuadE6dpzkPdp7kFNYCeJFIiVIk34J/",
-	"ZjoyQYIgsO7r91P/jjnCUkyk0sOEKXzMmI1lMpt7EF68Knteu2S/1a16QUgcttrLV2ohfpG3DRU+l11N",
-	"995/1u+eX2QcfR0Nu5COcB2xGLWsiFssjRAwkBe7Cw6Yr9KbVe9hiKisGSEptkzU4C+4RP90RDUYatrC",
-	"YIFQdIt0F7nen9Rzvb/DZh3zR/vJm5C+3yjb+8ES9vEydMFcEZh1gWmq5b6dDrZ+I+zPlgBHdkdEf1gv",
-	"FyAP3ZutkgIbZqEzWSCzU9wMhtU8MzsWkH2eAngd1/khgbjDrk5KASDT3vSP9v5zuj/48/Ozoy9/2+1Z",
-	"OnEHyTEc5qeKGyvLMSxb9whZg3d16tZlUNwAoWODM9lLGL1SACCwP+/Wbads/2i9I3lspioYi4hFtKhg",
-	"hncHdTm5S2Hr/XGy/38hjOrln4X/bv1j/8+//20jS2DJOX/PxVbyFoIgxmph9xVpnLlWLB5UEJfedMi7",
-	"GOwo3d6GO7I+bIuy+2ezMPaqUEejPeUAjNSCa/us9cNyYf9kWbiryTYAMbJBph2BYhyk69xnx2g3XgLi",
-	"DNwk4/XMCzcMQGQNV+TjiM1sQMvYkKRH+1dTmkTujmBASUIRc6jAD76QHatc9VBIzQezApIOV5AG10wg",
-	"iM5EKoa+mwthFtF0uLBt2vbKqJXD6BSvwwOiaaJVi4R0MolntqAjO0Muum5T6sfoRBfRdOwjAgC9I4im",
-	"7LQBsG6bVYfINI2hQL7HI5WzLtuNjW9sV0gqWyUDKYAA8PFmcxUg2WUNd/v6tg/71I/TKhfvAxumMU0I",
-	"+zRJLEH29x/ODh/lldTGQgCQbCN3AUuifGD2aTzhgv1tB1QjRoUPq/sLTrPQQaER0ehruB53MhcQZbNr",
-	"H9jwUBxnSM44QrBpNe39WAqupZ174d2ePdlSElJ8/Uep+CD/5/p/GVuq9ec/dvFNDpdi0YNf2SsA0qs+",
-	"FVnkySGTQciTkp9lVgaDBTPhwTg0sqZYCmPkBt4lQEM1E4BIIZEwMknVyMgF23NCwoPRXPDgYLR9eq3n",
-	"XxyUSKWmwUTO1DKKa83FUC0Yiq4ImuS16Yr0qaaxHCLARJ0+3vJ2NO70mIvLSnP5DRd8nI6JtZgzu3fx",
-	"MxaqmX784Vl7FHZySMZC+Q5Y2FiZosxGwTTWIEvhpQKMO3NVTBfqYI9+3MHXPKqHW/+ttOHGdGasT47p",
-	"CYtJaxSxUDqhHIP9CwDsx2SSMBuvU7iP+QAsWmqTAfkeKO2Q71Rms2RNC0a42cOQKfg5K+b/PvhhB2f/",
-	"YCnQ+8diL/B8x2z2dgBLps1WArltxHERY2Z18/c2imaagrgzDsFxXbAchTUHrJG1cKLNx9kFcVgNgHfJ",
-	"qNykIXCHluXbFPgdoOkcsMuzzIw3HTc3HQORxnGN/dioZXJpHdftGIprNTLcUYuw8Tvcmum3Vtnzg7Dx",
-	"Gr/xnTLm1mo/uddW21r9QA/ePGtORHMX7LC1yJhu3uBagz5nqWV10adiQxqGHDzACcglXCh6CcKmOXF9",
-	"KkrFQAlWNgrLvrcyebt+5tbsMpYkVVXd8zMD0TAdzWA6jo+pMgvScQQVR+0D8qtw0A8ssgerwORZyd+Z",
-	"F8QmbCKV0cYzLH3iAF1tJgL42f0+m2wnd2hkz4DyOE2qsHUu4NuC7EFw18AKz3yBUughK5edbqHG1NhC",
-	"gn3Sl0v2jvm7OepFmgT8QpOYCrGsk+boa/bO4dIjtUkPRyF6v+ihYGOBy4+7ym9gGHXlEfQqEx7jij4k",
-	"KiIeVWLBL6QNAMepXHRRXt6m2eP1QzTZNC/r+TUdM0btZO9q8cOz+oTtRyf/5+shF5NeN1rtMMlyORUA",
-	"AIXi2mLZRmUZ/pbgkieJ7MVsXJ3qRaUBxbMk20iBMdhpEsVMwfGoZgwsDnVnwe4qtB6QQm5LLU3KqdxG",
-	"Lc1FPV1NJpGpqXkfpTXvAkDFVtRABlD0Jy1y3kIK8cetnPisdi5qfNyXzsse9cP+4PAo6tGng16bPmmz",
-	"w2fsxye9Q9p/2nvODp+zg97BswP2tH8woD8cHT5lPzxpHz158uzw+ZMfe89/PDza22ruv0Kl/mK5LdfD",
-	"SP6ncT5cWeYqhpcpTUQlY9nvVmuwRElB1EimcQSlBoTGeiTT4ci4BS4cZONSgS0RUchhmEtet9EA9x/6",
-	"WRbOVfkaKrAc135TY+zAbiJCTrfS+lZdtqCWJay3QEUGxe7V5QpSVEDWQziG16M0LYVQz25lw0BcVQZz",
-	"Dg6XYcmYs5dNcnklbsSUWc7qiNHK2rGDL0EBZrwh0l6R82BR5uVLoUdMsRLkuZ73TUpFS6UDKvv8spZV",
-	"1L30QrGccf2VXqtabnGd84cH+SdfCin+O3Idr09hyfqMX+NqsWuzyhW+2aCyV/Kd8fAh0pE1oWGcOzdQ",
-	"ys1pNo4Cf7HczGC6hvCAsNTBBxK8bCsctdtr4VA/vwU0sfptfggF/cCMtAaDqv2sL93Axc3+3tIWZZVG",
-	"9tLWgszHz1tfLkzjGEhamnMd2NmdXdeRim3gaNpVXSyW11RENInCDjmNZRqd4WYloYpp/8oSOmpGxyrs",
-	"EMsgltHAK6x4zxh/bLbB3XMv2IO7mA9o7lAuTylctV4+wXgsQyYYRhlrfVTFh0YXV6EKHKy14Z9tB3Ua",
-	"f9yP5XCV3K7huy9uKLiEsE99NtFVmD9/LKeWd8mfInHSAoDLV267J7cBkn+A2EW6VjoVOxRQIjogKvJK",
-	"JuTwiIxkmigrtDG/GCtJLGtylgKamFeTqaoErdg236hiMatGiQBl4ebaA66KSpIergrAmkiuQ9xdkakE",
-	"flMBCQuUNPb48ygsk+vnGq2SyeanrdGoLY3wmqshxQPTQXLxuUrT+s7NQtLsbrEZHKwkNOdakX+nLJkF",
-	"tiXUJiccOM4xCf/X//f//L8hAQmrLORaNSWr0TOqRMpaz8VaZ2dBhaqZcfaqJflc/IaBNXoKOntjmD2r",
-	"JTdscbCG0jKovTrFXjxzmTEMGv64UC7w1Vo/h0IvMJ/u1gaYK3lYbRBQZxIgRoYgXPTlGHgt7frKAbkw",
-	"A7NgKoAbDWI5Nf96w/uJVHKgyUdzx5swItaPjm5b938F7USNZbCoBXJguWyHwti5HboDM6LQBvG91UV/",
-	"LQ7+KwMC+KuASfMXPO2vEjBN9q/Hf2Abxf6f//jLPvgvl4/8Cwtj/oJX+AvB9f6yW/AvHP4XBhYf/W1v",
-	"KQnk0/ZWDJ+7oLEBRHq+iqm59i5s06P282c7V+elhG1emAU6nThPDVux+1JoLgCdYKBtXhe0s9UqLKqG",
-	"p9oWkMOzOhUNajUHBk8VSwgXKHjBxvzAIp6wvrUshdRkYLbydN6iWK2fi1KkffTj9hu86rT8El38suiI",
-	"N9fG2cfFyJ4lOs1Z2q+EnCpAZcAfQGIhFJElDOKCPCGWI64qCa7NWagQnK8gtUrcBcYasFsoT3PCcSl9",
-	"ncMtZVnjqihYHmUrRH9gl8/ZcOtFbQ7heUo3c4rsguzWq4Hp1FQC2MRSaTaVrOQYDrPBNirUFE7/0/YT",
-	"R31AfhX0mnIs2thONhEmXsdH+8vHj+8LIer8JWBupck/bT/ZEhSYzdfDMtX7Mc7mBoCvhJuNPwTLJc8y",
-	"577UlHINYKlg2GH6oNm2ePJ1Xf31MYOTOC4cCsTjADkhBSPmw+fyH8zNiEc1RaNHT9YLAS30ZRZ8FnOK",
-	"l8hEtOcrg91A3YwFBihkyFnuVRjfgYQg7VtDOrGKHf+tmTKaHmITwH6s5nog8bLCJO0PFrHNulkLv0Ph",
-	"1iWULNf+lU4mibyuH3zFJ5OKvyKj/MLPdpddDmRi70zjxelaov3F4XknP/6OZmBr/g3sz84HxR9tyZRj",
-	"pC/+ltHT469ZAZv5HXfs3B8S1pew78reSc0SNGMmsfvnvdm8X8HIVnR0QWdaZDgEwsMixLvt+taU3C1k",
-	"YL2Pu10ftyHT3Iq49vp0c97JvQknt+mpeqje7Fo14t5tvU9ua50ptjH8fDmVWNKrFQhrS1KTP2d/K8Ok",
-	"HyPZu8tFGRWTMBRt/GtSl4cZnVAVEiayWcDdQIdZPUPscs0X7I8U61+eHr76Tb341/koUf3TUfyv8ze/",
-	"/aP3VF38t5rI3g/y5VroJsohjxbWbIkp/dHWqq359RKm0ljPJ/LxKxpLOvfw52lq7amsg5Ke9zptzaJ1",
-	"/qAt6bDdNpbX4fPnzZo3C7Fe10ZzOVbVJBHACVB6JW03ZI7T++PaFOMrHPLsWWgj574j187ful0HHasb",
-	"G/vmOKNGLRCH7aMtuOsLgbV8m5W/+ZKD8NU0zQWnoJal2ae/vGvgXQOf//L5L5//8o6E1b9cRHK6Pqtj",
-	"Ib8yZeyqRc4dZrbsXxEzIwVlPT025ELYfkMmIsCamCTQC2CuZzn03ZBOoCOSUaGPsV86u98I82VET419",
-	"xQWhqU7HAu+BrdZmShUmL51ViNeXdKaIFAUA+imsA063KFORLi+aqzD+Y28MQWidGgNvijHQUVoSm07v",
-	"VV8Z7A0SblQhFAaptOgmrAij5qLth6+WbMYsN2b94hK9yD/coLBCgauNxw8jByTU/5kDGGj/2Gm3y9Cl",
-	"3//RPvjzj/b+8z//Ovyjvf/kz0edP9r7T/Gnv62CTdRycX5n+cbBmR27DgnIcUZ0RlIBzVqW9gPkSmhe",
-	"dh4P4dkWp2tUhf5PhW968taemv9Al6ndYOTXj6fl2ZylZv8+fsGSeB5O9NmWwET1fy6va4H1QZvJgQVm",
-	"UR1LroKXQ/G/8evLTCEUz3r2ei1yWmwtsawUFAmTFveLGWeG7QKta55HLUFmLFnhjGBkIU24nl0YE95h",
-	"84+5qOFUD08//PoSW64/vvvn2dsQ7cecCC4B/lqk02wBraW5r9FUwMWebySjHfbANK2jbxfk/GWBYU6Q",
-	"dxMmzl+SUykEcLsolWKWPXx3/vL08vzi4tezDxduSspipOAdgHMN3Hn4Wq4Ok4p5Gk/z3UbgOlr6gwlL",
-	"oIEc9fDK95nIOK4lpJ9bJkvza09xiekUWPimIud2AkRnPuAsIv2YA6aIkfkD3qea5TXNOe3uy7cX2GjK",
-	"gcdmKGUUWFqgHOYeO8vcHU9PGr1iwmjdRwtXbg0gbQ0cOyv2uDTfLTDq6/bmJg/+Aqg3AxDKxnCjfXBC",
-	"kTpnb57U2BbZ5BbQkOtR2rOmT/nahR8W2S2KPVVZfxa1FLZyUDSxnRke4OeNMLtumXTfTVhCtbQiLEkF",
-	"GAQg3Fzze1d0xd//7kTZ3/9OzA6FO/zdzPPvhT2a7TjzQe0aG7t9yDQJP3f3uJikWnX3OuSPVqv155cQ",
-	"cUUA7AZcbXgwmMhdkXVF5tv3g12SC6YVSYy9bQ6BQI8AuWg0i2Pkx8EgCPS3gvliLW9dBHtR0upFgF/J",
-	"Gceg43DMtTYnCyuSXF7VeBrlpXnP5CRmSDPMJyzmgpllsuNyZmE9SqAhFOiTQIxUrBzsREsFSk7cTbjq",
-	"imsaQwt2hI2j05GMWYCVHhjrTGaZQjI2okz7I+CAMeamcg6GeyuK1RVZx5nDwdDmBfHFyFmSyAQteoA5",
-	"40h4+di2jf/jf5QUIbL9PT96+sOjFgkhyhgiwZjSoCz7MmLH9i8qhK+k7HTtjchApiIKuoLgBrDx1v+6",
-	"ePeWWJ1GuLDb1ugxpjTpyWjWglmibepENbbFkvDsIx2GKNRB7SoSng/23xgvNAzMB3Yri2rAgfiUYNxQ",
-	"5mfNAUBwZIGsvj86OMSvOOWKmVc/H+y/lYLZR5hjRPEcYChSkSftI5hw+L/3X5kNsf8hY+azF6uJFIrZ",
-	"r1X4NsWQZkDCkyELXZJBikgVEESg/9t2NEgx4MkYGggRvXpqiWYFmzKljdNGowwcYzLLkJm0lETGEXz4",
-	"p+0nOOkomV0mqfjJ2BZ2wrhXAciocMJ6xvWHfYYDf8fe6Q45fP48JCNGI7MYfZokM0IjiBS7B8MOFAS2",
-	"Cgw+yT73mM7smPB/73/AH/fPo/DYHuBYDofmRF+xiS5oPvhweAbgdPdo/6rVhfIe3mdCsYLIPpnQ/ojt",
-	"H0IDbllYT6fTFoU/t2QyfGzHqsevz0/P3l6cwRhjUnId1wj/rCV4D2ljgMyMCTrhe529J6126wna3iMw",
-	"tx6jAYJpp4rY5gWUxwCwYhRgI5MGtLG8HRpZicH9lhObhDmP9jp7r7nSJ3h788SEjhm2SNf0VuaXPH7N",
-	"x9woo5UXvhsMUG2tvPINF+4YQLemOwTw7oftttOuttiqKIb+x7IUWBPaOrjgUNQFpd2lj3EBzFKgxQvB",
-	"aoC9bxLTtss330sHJkEVbU2ZE958EnsMzINOEMGk6nn2qscnyJb1mourVZfCNV+CvXkZs2ocXJ1/CXOD",
-	"j1LTeB/JWVeMhkvxSliEI/xwVUOyD/z4BY3sQd6DIQerhxQRoHDQk9WDXgF4ZsQEjjhaPeKt1K+MSoIB",
-	"h89XD/go5RsqZvZ1YGc8bbIE50a3CRrjgCeNFiDLqRVdNTi9RSftjz/NaVLpeEyTmT31CzvRmLR0aI7+",
-	"nhU4f4K3UsmSRCYJF30+oTHoRSNeU1FQTwkfjtBPMSbS/KMcI0UMXpou2Da9WcaYkj2Aq9xU6Qqnm43B",
-	"Mu+ZQX1eZpXxPFZVYsLIMThQF5StJQRqdGo64oOBUbPGFOkKSwNrBkHs5DhX+lbzHLWfkFCm+lIOLlVf",
-	"TljYIvARslwkGnvG01DkirEJzDZ3Id11HK9pEQg+0K7I1wMUWtGNRgS1zNw2S5//qU8FWh7mGtDRCyII",
-	"aRwgVgvdTQlD5Bgik65IzE+aRagoy9oD2/I21B8vk9mHVDRRC8gC/gGZaBpfj6Thm6kdOLkvZDTbqcax",
-	"XY1lnbNa1WTDSoEcY4p9uWGVufbUq7Tiy2RmfE2Mqs2faDiwUwDS6bEi0kRBZ/6e4/EsU0vusq/Xh+Yd",
-	"DlFD3e2lPa1cL+MMrXpjuMZYGbKfVTkttTTcdV+C2/keD8nIaD9dPeAN0yMZvZX6BDNrOLCBdXIqxSDm",
-	"mOk6OnjSyJx5TRM0Oo8OnjZZMpVOJuCUvGERpx+NWQzG0+HqweBVnH3qMxaxh2Ry/ZxQoa1ZVGVpfQmc",
-	"n/e4P2J9MO2rba9TOZ6kSOgLzO0oPvNMz7TIbO/QAzK9rarErMOXTZETHawRy4Nv6+o4IgzQOO6Kwr0s",
-	"JjqaZ2hNZZG77DLITdpripHrPK2NDzROrBRMFdj2SdiXEQudjWmsEWME4HQTNkgVjTskHLjzFrqojXuV",
-	"mPavzCrBwgdzppm5WMg6KxICcCNjZrnAgTGHIA6fJC5I6kJXmW0GqsqWwrkVBNx+0kujIdO4RphIytLj",
-	"fSkUj5jx0Mm5IFCrBdBn2UoHXRHCO4QEtocN2JlfOhB/EbmVG2BA5oqLyPLSw8XZ+y1gNuOrpAqX3GU+",
-	"QruGIeG6K+xTIY5C4xjCiorFg6IJzQF+V89sfCaOoZ0THpfdLCjeQjAWqUWjtUVeljwFXHX3Sc3NzaKB",
-	"URtJ+G/2iVvEO9iGCgm+lbPzjwsP/c5uPmfg4w0gD2LDuItmrnn3Da3cW7MtzZwzZbeuhVkefOt2Jsxn",
-	"s7eoi8OgXIN8FzhkNuQ9v9EmLBnIZIyeW3Ya74IB6g2ejQyeBibIhaYx8+bR1s2jQlZ43jqCo+pQt4vn",
-	"L5IrjCWbxFePGdKIVttMZyLCsJC7HC0IRGrNwidO64UubjXBZJ6FB4dqgsAy5rMhFSQVmsdEyClqQTBI",
-	"mLLhG1eboLoCygrQqumQo/YBaGjUmTbLbvENqM3i2JBMnwpoSwELaki5gCSlzWPaIBEG2rDeK0vezzIy",
-	"nSp9diaiC7sOPmqzhjKyi3ZmpFZjXVQadIua9ExELP/szec/P65Sm0K1a3a4vHr06tGrx21GD85EVFJd",
-	"qJhWqMbPPPpiW9xYFTnFuVZOfTBRQL1ETx2AQhCh2LruRhulimUsGGWl8hKesqGXhMPOXzaR++cDKKpo",
-	"culdVlb3LUyPRWaA0DEfMfHy3st7L++3Ke9RmFYUH1cn6SvLgj4WitdapCDsRzKOHLi3i9lxBjEzF6ZT",
-	"4aKA/5npG5Hub6VgjSX8w5Cry+Vp85qgdTJ7Tua+oYIOWbT/YrZqpL3yxWxLIvsJCsb6XQudcZrbAmMp",
-	"kBcJKt1K9ZWtPV9ldBdTXkw3lmATB4A1X2cEdb9jlgyh9bg/wgrjH548f/ZoUUQBjJY3Qe9WJgKxzdYV",
-	"lfmo4mxgI+zDRvjHbc/sYVTfVKifQmI252rYsH7E+wLeF/C+wFepUZTzDTUphH8m/PH1IfSNPS5ynlV6",
-	"Ca9kQsZg2GHtQ6kkYJJI13WiRyxRLVLsNYBuK8yjE9qT14w8b7fJP/kL8j1iPjwL2u12dstHUB97eNjp",
-	"CkGTRE4drjOhZMBjzZKqXMV7GcenOYvXejr9LAd8aKIhLxyexYPxU17F6ads9Zqri7lhC0rjnWAE2vfy",
-	"ap+YX2fNeTfqv3gHZLXWeYjiM5OPJ4VKJlv7M0lLRXZGEi6RjY8/2/+6jIT68jiHxKrOJX8ENmgHboPt",
-	"pd9Buxr2WnMp9s1RTiTUOCkmsMZpTL5/b+RpZOkVZxNGQsDE4/3wUYuEY6ZpRDUNYZdhXRSeMkhAdwU8",
-	"s0PCbIFCG8JxGWpzcUBC+P8QuftZn/GJ+THmyl4PrbHYrsBFQEIHXLSfL3yIna9wUVfEbKCJTG0tl5Hs",
-	"8DoWRKJnfyAIGtAi76CgBhqRxwUEICj7S/iQC4Q9GAqZsAgw5XoslmKoXDOy/RxdUcScIhkbL6KXO9gF",
-	"XCEqIvt8M6crZl4ZdYsmY6k0OQTFZKsPLaBXBsXNPk1iiul3M+uuMLezLZMOpqdFTuytnrULyGg0axwB",
-	"pG7LHG8eK0XfNhsawTGWCcMJuwz/CTb6doX9Ripwt7VKEdWya50utkWWG6GhnK30cBHZCrm+TCIWHdsH",
-	"hR/O/vXr+Yezy9PXv158PPuAXfDYxBkQwTjivyesNJFix36Vhr5gAgHU1lbPVsW8fHvxnurRDTml5rha",
-	"/Lm19KEb08DtO6wWGuLBxam8E7BNJ6AADPLHn8amXFIw9YGZFcpIBRxPshUKG+u+DLCu3mFw9PRwGYnY",
-	"gAuOxeBUWf7Eshivs+rf5s/6WsHxkMz1wrKsJ6BKAyvjPGgYBQ7KEQCBQIfBh7vxzIO33HeROvBCMhOS",
-	"+YnYlnysMJWXCso+1TSWQ0xgRFUgTPKaJQmPmELIGLMnmWqRExIxKLuBmh+AdEIrc8g0QJrkKDfGxiSp",
-	"uBLGDpSCdcURYItUCt339gVO8/l74ZsL34rlWU8IV97AC2MvjL95YexOBskfsy2p7Bzox5+NPPzy+DOc",
-	"rUtb/liNmQP4P7OC+57BNoI8AS8az2inhDSFXW85KpMxw424nrjQTo8pHrFCQMRGgDhGBLCXzf6l+Lg8",
-	"2mMxusxazlxjwYRRoImwXQMjmSYYEbHxd64cS1hJN7QANAlWpytskCgqhRIcbpwcFBUTqhlohqLj7CF2",
-	"YsXQQosctZ93SkOnFifLAcyNuOoKG5qS+Gf7J8c4JyGcrDSjEQF4Uj2ighw9zSCt6FAek4xjYKKzZ7hp",
-	"4DL1ZQpRi0LoCnCeoHUCa1lb5IPdLJXKeOrQIGVSQk+kCZt7VtYvsiSmglhMSfGBtpVRU8375ciKDZvl",
-	"wSDzFMRxygp+yfeuPtf8MeaCBYSSXiKniiWPAoDWm/toaFe4RtPss9WYB3ZxbsAmeM2Vbmw/mM2TXVyj",
-	"Sr9TJLSLN4+9O+j12r0f+k967cGzwdPDvWCPm6FAr74XOMQvuMvefHSnqPwLaLh/tPef0/3Bn58Pnn2p",
-	"AFt/WB4pBkDXtIQcPGOlAfRWWvvH2zj3vkChgbVyRpN45mSLN4zmQ3mo06wx5MTQhqZQzjOx3DMF/Ch7",
-	"5ddE8T7ImL1wD/SuZC41SwuzpugsD/Xuo3cfvZQsyKutOY6fjdn2ZamcLIpGSPemClwFSN+DIwWp12qh",
-	"2SlAGHOtgLLG8XM4ni7zu5qwfuaPdEVFdBDdgdD+JTR+XT4DAN3NYVAAhvAIWsXhz4B/fcXYRGGHPeLX",
-	"H8MKykFO+JE92EIdC0SGL/mTtX6DM/Z2rwLcsz7OJuwBqo2C2bw1c9srDK8wvj2z2h4IywFqafhXq41U",
-	"jx4j1sdyC7qSbEQtso24ch5LoTGQiY3mtMiZEaydDOLDXoh4/5VQ3ed2XjcmkvCBm0Jj4+im0Nh2BRdF",
-	"FAa9xIAPLXNma4P9V95Lpa1iV5VQbZWhjbbZ71LYJwrZTItbxbXlLwGf+WRhyIwuzRhr0HZwsDKWfgbo",
-	"SBwqDcYuMQyLrCM4NLDXlfhrWuQc5B4QQ8AFP0KU2KHPaMtwvM8FsVQaDtCmCosmDyOGF2cXF+fv3l7+",
-	"8+y/QzRDHOKz7SfFN5lHFBwmVFjkNnwh91jHk4ZkyChQWgCcjPyaMwuR3E8Y9KbSuEXeFqjyAJq4Ho3Y",
-	"QpUsHpGD3aLCrA8JU3cO7Hf1XY23pmd4nVIBBrj86NVKhh7tX6WTpeoDoSWRoiNzEEbc/DBzuJoDDqwu",
-	"NrFDLv71Gjg2qKY9qlgHzflwnmCC4NNDhPuGBEBXLF5lUb5DSDQpJz9ADmEyZTyhSbFoAedqwTlzDhJL",
-	"EOiQRjWUR9vMTVegqIppMmRIrAWpMpAVY7gScNy1UXt8zDoZAlaecFPk6PA5QMSjAi27PBZqkxyQN66+",
-	"l3DRFU/aWfaIKxJx1Uc9zaIWOcVXs45YbNc/PEXZsI9sa5Zk1P34kg+Z0pUFsD8z/QK/99eDQzZW6tci",
-	"aql/x1yzJwXBtdfZs5vEMr4/2SsKpYwlvMcFhdzHfN6iUiCZNZpzDsrLssqIt1fbi78EheFqIhVvgjCd",
-	"3SMf4bsFH2bj+Ed6xQi1YqwgY+0PTsTajvEahoqcmQuxPQULnFjNaHPJe+ScyogqCtDGmPLFOmSi5RBg",
-	"QoNCQKcECfqdIlxE7BPIHiPJLVVVgdoCu2pRSI5RhFJBwjcn//vyw9mbd7+dvL4Ike5MkSlLHMlYlGED",
-	"CjDosswzhc4NcTmiaoQcgYDOnHfw2TljunpENXA7gN0mU82CAvpu4UYWGDGmGZUHWIH5whwTJVH8mqVE",
-	"XjYQ5LQr8rpgWCGAC+JSXCIrNQkRP8g8Y1BYgoJLViVeTyaTePYCvva68vUD02kiMjDh+9Wv/wE55l4l",
-	"ctyIZcmGCl8BtvQ6Iy7AJLibEALw3deHMZ4bdout+nYmyly79vztqAWlfII1Qznvi+VjszUyZpjH5PJ9",
-	"+L4FZ12rpMgeO2+VgB4iymhRWrIUSiQIBXPFRn2svbKyE7/cWp+h8MdmOYuNm8CGNTGK9Ng5jgEJX3Nx",
-	"1SEJi3/q7gn2SXf3QhIDpaNNSQEF+AS6HsMSnVvYFbaaUaTjHvhz4OFN6JCLYZVGfs2V3rgnP0/4/Avq",
-	"rxqonR228Wd12o00cgrs779Z9sbmIzD3sdr2QHjFJpe+50I0u/JlwgcNb+q+6W+cTZvV8D0UBkj75pvG",
-	"ue3wpoFuJwpuhPvxxjW/Z4u8J+54mQ6ynwv0TIG5n+qJII/az0nYt+ZLxr7DgW3Q/FeRY54DfHCrJm5/",
-	"miXldgVI/z6m4heqRvfU+Xp4+HD2k69Ngzg/7hbdu0zyrzv5lUyI3zIF4lZX1ZMgeofbkyDeCRcaj2Le",
-	"dFdtaxS95ZUkBpmfPAaiwO9lgv/5Uyq4UJrGcfio1J4WM3qN+E0J1jRiW5tGICfCRAShe5U3vRXqH4mr",
-	"pRBdIZGNB0ZhqD6vr7SPZlHLzkYmkxEVYXZhcUZSxLMOmcg4VtDBddQ+gjkt1G2qrkjQoTyGtjrsL3P4",
-	"Unaaru2rhE2EOoSq+a5ydPVbNjIPofpEatY3/xk6PqOu6Ek9ahGwibgY4tphQYZtuYMOO6XnshlVsQP0",
-	"cTc19u67CYevvXWQ4TcyYp4P46YNi1LJKYXu3Cn15EffSOD9W9bjLwtaxHj6A5kAte1yvd6ApyI/RkQx",
-	"3SLhNWfTn9hgYFTSNQtd333Wa57VJjGtXWeI0eUxndkA20Ktzqa650S9G6wv5OcSdw6ir8f61HIpGTXL",
-	"Eib67Dtla5wUcB8qBoZJud8c16LjwixI3zHgZZOi3P8cseualmdWCKwXBeL63cz2pZtGju9HP8bWtcVt",
-	"4ON6fg8fF94wLvxzE5lew9zhWDo6RKRxnPk9FDvfCFSFXrFZYKFQsN4KYbICcLUUSRgQoVf2nJmHbirI",
-	"X8mG5rr3NjylSbVKWJc5ZGHYLkhNtjO3hxJML5uVntHEO3S+kuqOuI9vcoHXwL5Iq1hLsH3eNgr2ZDRz",
-	"1kLeqQK46+qY0B420okITRHbeq80nbXIa7A0zN/GdJKZHMYNpdihExD2yfhsEELFdra8d5+CpfKdIkzo",
-	"ZJZ30uOMsh4VI4KMp3zF2MTStl/TOGUB6VkKjVD2+aWmQ9t0ki335YRqqMnuCpoD57lWGyxRjxlVDBnj",
-	"c4EH9O8AB1BlPv06ib4i4+7tJ28/faWKxw24vqLPxnkrxVsp3krxVsoOrRSUNWsnqx9bMpnaOu8z2h+h",
-	"/s/D1+ViH8UQ6/X7Qkg3gC7aGfTro4zIkYkeGYOAJczYQ1wHNqhsmdvcHRHhx9odriUMUGkdxhD05gIA",
-	"eWTnx7HJC/+R20RVJsUZvvWmNsVauvY99tY1rh+/ALjZk7tcgAzLJ2z1UGPFUh5VqVxYfsnGYWevTL6N",
-	"eO/FSE6tJGG5kCoWknzn2NWMM8IUlMOsKRfXAOl+0JLy3OJ87lBObo6x7AWwF8BeAN8dAZwBA5fL+tYX",
-	"whZgplbk/i6TK2XxpcqilisyBBAFLSW2J1ZUZ2gsScT8XVG4WpQo9GutRC1TPWasAL0ZmdIZvDXAF+SQ",
-	"Ut9jVUdQBOUMiMO0AYg39SiYx9zE+YUtcpFCvHFChwyKJrsCHe4DoCnOZwq4B1LlukaBJjl45iBm9IiN",
-	"gbdyTGdkRK8ZGbApYPcXXla41k2kdbQIFADG3xXQrhkutmZWo8tYof+L/XY71Rn2IU0LOS64aBZM+1Vo",
-	"HjcLBOIiNm4uPE0TJZOb1BVuimqTXkE3+MKe+oY9g9neupGmQa8+7qP6+FAtbGluGQs2ZUqTAU+Ubqoy",
-	"ck7Ix5+z/75cUZb/VtpKtQIbC+RCHFJyZVpC4F8z3rbdirrsMc1RhHcQ4/ddid9S6Z+P8fsYvy8tXxJ1",
-	"t9hvOZKYHAw2LBKo1EEZUj+NgWCtEnHMayGvhbwW8lrIZ5p9pvkmkMVA35S0npbrJ54tefTjz3n52Aov",
-	"7Tcap0zliKKOj3MqjIzIIUgt0FiYME25sOSWesRmUEUXkFSYIZU+3QcWc/HvlKvRe5zejlPD8/zLTbUq",
-	"VBRiB0xDdE6zFF5fe31d0NfvzClw+7y50p4bVqm57eH2mttrbu8/LtGlP/NrRtJJEaOCkjHKdaPY1Nq9",
-	"ydeoJLVLWWVpsTnKbMVy1mY4ryM7CPJR2PZWnEhlc/LdVpL3o21391L43jOluT3rG3DvdELH7kab9Hdj",
-	"Aeq/UO2EEodbu12t2ah74Zj+h/yaCZRbx+WmXcfbQqEGi+aOAu6WolBzHGYRHwCogc7ro47az7siBDl4",
-	"mSNGpgIY/8OBTPosPJ4jn8LBPalHwM3PdW0z8MPyLhq32Hjn4lvomoGGOdjh6LGvodUqh+6i+3i7c7zF",
-	"/h7vxHknzodfvyGX8YJhdzCaO0RxMYyd27dWwvGj6/x1KFWWpwGKysFbBII9sAJa5H3uIXINtluETcqS",
-	"xFIYgwrLKItdvkFhohGkNaEl2VYhCkkKAdxaLiVvKnlT6cGaSptZIN748MaHNz688XFbrFJZiPo7RQZp",
-	"HDuLYZkRUpEAtjr3sjDF5sng1SW75FyrTIwMZc4+ZXFYIGSDNFjLynsXTIM7G+32BoMvtPKFVl7Z+nTt",
-	"jst9neYqJjk2rvtFlgl0wVHjYLo2ISlAeijCdSdHjJ4kDADCimBixudWTAeYB+nHjCaKUJF1gAcOVUwK",
-	"ZqHEuuJEyzHvd0hfin6aQPLDUkCSSIImNcNhNTAnDM56fQGy15NeT94dx/okO0kX9uSsoS0rB3/54vW7",
-	"1+/emfbO9NYLqSvsiU0qqh20gHr8Wc8m7Mvjz+6Xnfa/frAP2a2+d08xO6epqndjvGngXWivYr2K9S70",
-	"nXGhMxicXTvOGQpaDfy2RFqjhBkvuuxB6xEbl+mMaFfA8KyZqEW27UZ7beq16X1ytN2u2MDNrhjqnWxv",
-	"AXgn2zvZO3Cyc+C9TVxrGbMeF5ERU48/F/61W89axuwFPmfH5kD+IK/dva/sNaXXlN5Xvju+sowZsfrm",
-	"9gCmvDLyysgrI6+MvNvm3babdNuKym8T101pqlNVCyH/SiYYlwXA+o7RjdCUVOLtpxncO9cBGVFFQJzZ",
-	"f8uEDCiPjRLVhOsWKcHSMygxVuagsijvg9dSLsdPv8B571TV3q4Mt2+4tiTPxlXKc/zeG2NeeEl8L6ko",
-	"4KOX6CYK8sGKAJQOA7C56gXCBUhi0psRHgVIEOGyRFS7zkVNemyYCnP04RcmIhYtQuS85kq/ss9b9yA3",
-	"ZhR4NxgodpfJanAFzFpswkCQ2ciNiAfs170PtAPmBh+lpvH+qUyFXjUaLsUrvZS5HSljtrDbYQXx4n4B",
-	"z1uqKp6aEY+R6xmvBc8bWGgChP6yPocD6aJCTVmijL3DtXISTVlcGhIOEvkfJsIAmGnMDSx7DSxNB4UW",
-	"RqRV0BUJA4ZpIJ+5ZollkFaaDhGsJ5FxLFOtWuRCwszcbHqOJDrn8IkZvbY5d3yVFnkv41jZTu8+4xOg",
-	"WxOai5QFXWF+dwlxkKA2K04xFDH3tnrEFMvflyaMTKRSvBczpIx266cViwfZjYW0N2mRc21tM9UVWtrV",
-	"tSuTUQNh15cR8+j1GaPtgjHiTrTztvdR+FQZalh9YIXTurL9W+ZUxiXD5VvD9psbdotNz04hrTn1Ko31",
-	"0uzNVHSKogH26FSmcUR6jPThhaM5fXYrAYZD1B53e0VPK9drneDNa4lvtNIKcNf5gM+9Cvj4EM4NhXDw",
-	"kGbKvNJgKjhkEK1Zlko/14v6vlO2LaYM0GcGqWIROmZaGik6phEjdEi5qFLlL+GBG6pyHNYs3LKTNMUD",
-	"jfNvUSd8BFJd840jZ7TeAXXqxbeP1z8cYX8mIkLt6apxjWshqx1EdZDToCpNNSMWwlrzceYZu6lWwlHf",
-	"iAi/D5jSWxaelULz/sFIZ1DoHkf6TofZfmZ6lSypQYc+If918e4tAZBYhP4h3394dUp+ePL82aOAKKBU",
-	"VsC4r1lCwlRoHoetaoxmbxDerZDRe1yqNWVaPmoXMMLbmNnDCGUVgrO+ksZb5t4yvyuWOYr35Qr1S7Bn",
-	"DkSsR7VpccDkTGSfKeUSNpiRgdyS62roj1j/qrqp4Wemf8FH3Jh4W7vAZHlliXt9rgiN+TVrbfC1y1/u",
-	"z3J28ZoJpoqBMsWSa95n9gvFdGZF6MrChRb53bashrHZ18B/BwjNNv0FSM/HOSZi+JqLqw5JWPxTd0+w",
-	"T7q7F5KY0cil5Yj5kUzokLVIWEpch11hEaRFOu6xhPTYwGyJCR1yMazaCq+50q/xZb7dqghYgE2LImBw",
-	"05oI3De+JML7ajsqiYjdWXZyy/5QXxABVQw5rQ7H4A6PjHTigqRVAR5M7eHO313C3Vf93zHnDz742uUC",
-	"5VG36GJZSb3exFfWCmShrG+wWmBrK+prBbxL62sF7oaTCkcRArOzUul2ZknkDtDKQoEzoRPuSgKyWkIo",
-	"B5AinhE9SmQ6HCHBDdyzyB5OBokcA/ZPhwxTmkQsIjG/YoSKGV5D44AoSSYxhS7KAU+Urq8r2Mxguedm",
-	"CLy0L4q4s6qvlA6jymzjKVW+LML31D90TYNCeZmmaVCp0CLhNWfTn5xyCQmNImV9WDVHtZ2zpo1zPuaF",
-	"2OhmauJEvRtsWR7Dpb9xNn045RBbFZuwT260FgLp5aL9F7NVI+2VL2a+lMKH5/JSiiWirqaQwhVNdMrU",
-	"2pQAITaBzuYrNguI7P0P61vaR0iqR4ElgrQQmy3yUQI/FLUFGVrCPQPbWjQCbE49Yl2B9FFGehpNmNiw",
-	"YkBSxcj7Xz/Wkml7C9tXmWxLS6xbyjE3aBc1Jl8/r4cQ/ix7LL7CxDs5vsLkjrhUb3JBt8LYqIIlAwbl",
-	"OnRuW14SAXPVsaOxAt5pY5cMcCwicb9G/mkRkTGdZPYH1ntORzJmAWGf+myCSRNgonY3ANwIY7Z8pwgT",
-	"OnF9z9mMIsmwwMWIHy4FuWJsYv7ME2S9xFqYTECNU6UJ+8SrA4O/Aj65N1u82bItDYs7al09m43yBoI3",
-	"ELyB4A2EHRkIKGfWyO49HnGj92e1tY4lhLVSLQRXZCgFWwawBiLkF/uEtQsQmyswd6Qb1yyepokyaubm",
-	"IqNuimqTIkQ3+MJ+6IbliIl75n2oSPRlhbcSt8z2pU3igxKPnAQJiGBTpmzqvYk8EXTM1IQCN1723zvF",
-	"7gc58dY9apdiJnuIR0v2aMk7z3x509qb1r7AYDVof6ZlLGL/umGxr0Tr9+rHqx+vfrz68ZEdH9m5CZj+",
-	"XN0BRn/jQI+jPr8szOtz9t9remg6kxJZvgY1JgC8ZjLkO1VghaUiwsIUhnmkAKJK5dI9KB3nGqlbp1yx",
-	"lY7fe/tap+5NdqmBFx7mNbHXxF4Te03sHcE74Ag6DUeyu2/oETbjO1eWTJlMEgbFEsXCCpowc0GZ5pyK",
-	"TB0GrsJCCqsOW12xbYZzryC9grx7FRQb8JfPj/vyxatzr869Y+0d6y061hXmw3oetuM9V48/69mEfXn8",
-	"2f2y+/znB/uk3VZZ4DPMtmmq190Ybwd4R9lrVq9ZvaN8F2jOrVDeqXucB36rGw6Q6JElzPjKZT9Zj9g4",
-	"gHjx1GIr0q6A4XrEZrYJYSfOslejXo3eH3fa7YoNPOqKod6p9qrfO9Xeqd4uqbwzNdZ0pWXMLBW9evy5",
-	"8K8b8KRlzF7gw3ZqBeSP8Urd+8ZeQXoF6X3ju+Aby5gRq2xusaDYayGvhbwW8lrIu2neTbsJN62o9Va7",
-	"amOmE96vJ8h5K4k2TwTnCxYNaXLAIaSR/WMW/SU0VpLYm2IhsKDjHNazkxcdv4rTT0QOMKIbU6XJRMYx",
-	"iwBiuisscVCLnBDFkmuWIO/Om7OPH85PLy5PXr78QEYUI8z4fEuFqpF1qGfrlM0/r1lizj0Goi0REzlq",
-	"HxEzrKbh/Y1dmJUiWrNP+vEkprwonPc6ewMjci5d4zY5OtwrCl/b9K10AhKtWtDadWxtLntuZnMvIWiy",
-	"y+gyB+8TOWZ6xFJFzLqRgUzGVNeyN+UtyA+Ewelt/kLfLotTtgibMjnlPXoN4RPyfeQZnTz0wo4YnUTx",
-	"bDt5VvhxF8xOm3ereo/u3iYLs4++NsPT4shbRDErSPH1X8CzPd3kynrWJx8W8KxPd4v1SRRUf6W1UXag",
-	"VjJAnZCIDbjgANVapoFCtoJUAWVxwgapYljQRYzl4rxs8LOQxmMckFTETCkS9qnq04j9ZHRLSDS9gqIy",
-	"jMfHMZEDAJUdOwdRQbRAjsd8CT3U5lbPPbdlshffOhrsKX4mzyh1G+rVM0v5VO03ziy1Ups1YJgKXGBP",
-	"EWN2VlJGba46mtJGrS2j7wMb1E5EXvZ9PTOUZ4a6P8xQDUTV7hmi6nidvGnsiRJ2IffX5VKqGLgLnqft",
-	"ze8hBUI9rYN3QXydzj3gfWpiSnj+pwL/kzdvvHmzC827NhfU4khvQHgDwhsQ3oC4KV6oTfJ/u+WIykTK",
-	"pjxRayo5zxXluaJ8JHO7XFGZwKjli1qQMXLCBJ3wljsntXkayO0X85xhNnZGx3FYmbB5N2Hi5P35f128",
-	"e7v3NcfW/Kd92l5n70mr3XqyVzqSNIqg9oHG7xMzC83NU4whlx07DMvWnTs70+wNW9utpP844qq0enZJ",
-	"qivniwu76UcxKxgGNiHNFTFqSTOx7DP998mb1+t9JjfBvHHCPr5D8COt3TVx09/BvnP1d5jEFHZhdeHv",
-	"qYU5ElKPuBi2yAk2pyCgPrtmycxV4WBKyC27shWNWqb9UWA9by4mqQbHnGsF3TQqL3ykUcSiwJ30rvge",
-	"cw69GfrzjyAIgBmJ6Dgv/claamCf2GZYmjAyTGQ6YVGLhOYVL0dUjUKUHtDAYy/tEEp6EOxwRoRiQneF",
-	"TdSaH6SIZwR2BIvMi8QMpm8fVcqImTnY9qMwkXEsUx0SLggGLeSAhPkChYG9P/QDxVRAqREVhPYhGCFt",
-	"s5S5SUBCpWmiw6xqCS9yL0QFIk6RE6I0HTJ8GTqlZqJ0MknkNY0D87BBIv/DREBkQvCvYEqZ9xWRnELD",
-	"EsXZaCk7JDQXcTEMYfVDHB0id4IGVW58bZW9MxMRS1gUBvlbQcOVbYQi/0x7LBFMM+VSSF0Bc434YMAS",
-	"IjFg5L5uZRbJbNh1Dbeb99xfmE2VGQSNvV7zdvmoW3TZYZnXm3edvDPbwNcKeT/b+9lrmcDvQXqidiqo",
-	"b4s8mKvveaqdB9KJuIDvv35HYjb0N+yvbeKCP5wuxoUF3LSbcZHWoaGjvwhz7dsbfbRgV+2NFbutIDar",
-	"BOUuGh6/ngPFNz7e23TdwsdfuwGy/g636wvMK4DNX8g3Rt7mSvtGSe/u+UbJu9UouWi4rLRbaly/h9RD",
-	"+fWG1H03j9yvvpfyLnnR29bIvrfS91Z+472VGyjALXVbfr2Sadp1ubY0vw9dlzciHBd3h2/H9O2Y96cd",
-	"cyPpdnsNmt7u3pnd/S13MlTRda/VELnkBrto3NzdfB9yINf3ZXj/x9eL3IPGzs2MEt/qWWj19IaSN5Ru",
-	"Qkev3fpZfwdvenjTw5se3vS4rZbQLWc6t9UtarsXrjmb/oRtHfyahYRrbF7AuIkudi6Wu9JAzripfae6",
-	"AhpdoIND5P0xvRmZ0pmxVaBZI5uQIt8j402QJWOD8i3t47gmEZswYQwe8ShAYhoX4+6KEKeOrRpSkJGc",
-	"krGZQOhuG7bIRYrmHx0yAndCSXkQtNvtwutBhleqXKKqgBw8I2/4izz5K5OuOGi3YaTt7HHTHFGsIaYJ",
-	"izrmhzGdYdPIgE1ZUl5H4UqQA8KumSACvgsw4WDVcbhYYVzd37ugJzbt813TsrGP+Y2zaZPLL7hoZmD9",
-	"KjSPfaOxbzT2MfqbbzRe1FW1HccbaC6lqU7rWzXOtSIRU8ZQd+RgVimMpZkAuCHCzgSFZSbus4oeELh9",
-	"KQY8GbMI1EVTwXmB09ux3LylrOX8WzZ3RBZHVsod/LgbCx0vSO6jIMEtgaGopXauPforBESqKG6YSvlw",
-	"6s44CK0kLdTV0cQc+lRoY5jKITO2ZkF0QFkfiI0OUUwbq5Q6kRE4MkboD2axwhBen2oay2FT2fErzPyB",
-	"iw58yQ0khxtYKTjgo3u58U3Jjd8hUp0pbXOWq40Pqm1U2xoEX2eAOKtiKfaGu8i2YrCEkUmqRiwCATEw",
-	"S+0C/wkbcqWTWWAdxHzm6I/aDqoxHbIMAQL+RSYy5n3OVMe8oZFR4FY65tUWOTNurgMQQMABcOktpgT4",
-	"8kJqK6pExCOqMZ4/A2Eoe4ol1wi6EMCVE5q4ImZiQwg1wm2+g/TBm0TZe24g2gpjK6XblZBTke0pL+a+",
-	"KTH3z9LHrzOTgqzRQArmwkkKRcTM9oKN5TUjWm7c2/lKJuT0vEXOnbdnxEehahQzkDPSM9JmAu1SnfkQ",
-	"n3sRNzOuCLumcWouLiQfkMoZc4sQ4zIXPmu3u0Kw6dxiFOSlJlL0bQzsWdtIWErGXKRWrJGED0e6K0Ij",
-	"iy/tXcIMOyW7j5mUkOmw0ut7n6rRQn/8jQu3nSfTQFtl7f/NM05z4xokzg7vs2guK3qjNVFYCzn1ctq3",
-	"8PnEVnVi60QImYo+IzRTCLWKDZJQmg4hASRYyQZW27HlH49kHKnl/X9WYRkFp0dMOG0Kya4h5RXgeR9Y",
-	"zKhiN60s7GP+lTII+K8uLzEL2fzqh1GM8lCdAxvRjrMEZW0phy/P8J1xD06vWJFLKBmxOGoc8KnzeMz5",
-	"MoeJxFRpRVKheWwDJwk+KWqR30vd4AnrM37N8sJJe/jIiSC0h0BiGTglJQm7Zom2SfuEQdEnPlKPWFc4",
-	"5QjWpR6xme1cqXJMfpFxdNO6xpcmNlIE9mvAF1oX2KZq7C2WI3qd5nWaLzl8uBrUyJncKwuIkqh8hMw8",
-	"IOicBM9nS95XwgYJU6N6NO2LPhWYxlBQZK9qcyWL2ZEMbAXUJ6RiVJ8KYUFabBbGKHhy0CaK9aWIVIu8",
-	"ojxmEVyqSCS7wujyiMV0RrjGaCIGKQtw0DDBPhWBS8gU7nhMQvOnEBIyHNpJVRrrFoDEWJg8xZJrqG+0",
-	"poMZ0BU2QcSZIt+Hv519uDh/9/by4vTkbfioygz4gIt51xIwPsrno3w+yvdt6RIjtos5bs5q81fmKDXT",
-	"JlasrwHWDC1uYw6eFx+OtNFdCaNRABXTrWoQZfeYdaXmA4JBBnW/MfYxjG4MeGyX26Mc+xT6rlCO8xOd",
-	"SRn3U30E6IQkacwI7ckUC2Use4kcuBx4QLggp2evW+QkM/ra2AJrzEBKNB8zSJoLxiJFEhkzEtJozEUI",
-	"yQ3tEtMkRAs7bBEnfsDWEOyaJcYOdC3BiQ0bsajKALRwynj+doeh/AAbSGHJ1kceLg+7zVZRK3PXnPpK",
-	"YGHr+H2LsMLbW1EPIOz9Eu+X3JhfAgp2JYCwU5IVFkHR2VgJD/yaapZkVXGgtKUm/5NGQ+uK6FYdWu9m",
-	"ehqHfVNJmvumQgFXAb5xZDeaz1b4bIWX5NuU5DkS7hJJvi3I25uQ1PcCvHa7MrJSNnpoWg9Ne5ehaZeK",
-	"mxoM2hMgdkZUWYJ4ct87XNpHrRpQWW8e3qno0NpgpnOjdoK4uoWZPYyoVa5OPJCZt9O9nX53Ii5wBlcr",
-	"ziqc1A+IZ4r1P0N+zYRFL8U+vyvGJvg3QAdTrTrUUa9J75QmXR+dszzMayyvsbzG8hprRxorh95ckSNI",
-	"GI3qgTQP223oSYdzPTCHxjj4saQRi8j3XJCxjBjpJ2nUyTr4sQkEq0uVjUwVEDcyHE4oF40eBbYvBTK1",
-	"iewzpbqix4ZcQJWu0nKC9aoA6C3o2KrSAVa49kesf3UM3Sc02pcinrk6VMR1k0JzkTIF85Ap4grgFKEN",
-	"hkYzmHnCzBZSXWGGOWTQgUx+msg4VqEtnTQSmAHoefbiACXaIRRWhfRoTEWfJVAtgVWwWk6IYiLiYkjg",
-	"ZqTH+jRVLEu4mFepASL5AJ9nQetXYR7iXixhcWqJaAbmJQcycUDsHWBnzFAW4FVg0cD6sHpir7MHs90L",
-	"9rh5yL+hxTLYM19gr7M3kMleUX8wkY7t9orV3p9Z3ZTSiZHRwd6n/aHcL//45UZxKM1CNtd55noumKos",
-	"qoWbmdW1QA8bBrOsCNjB276Veqsv/FZq3EbHC2dvDqKnNS+n5hrc3EMKuGgsueZ9lskjEbGkvpb+NIPu",
-	"0CMuhi3yAQbgFCwcLeJqWPhdW6/+Kk4/kXdwvGSCZSCdXDapEZ9MWEQ+MKzQv2CWksD8UbPxJKaaqa6w",
-	"dfuJvYyY/aygDMreSiozCxK6Ky4V0yoMzCx6bACC0R57nKW7d4v8RuOU2eMLYgxMKfsSI6qCrlAA4ms7",
-	"CZjWXAxBFgFUSiKvOSyEm/YF6ycMVyMErgN1OUjk2EwmYSQVWAM+YglrkZNsIvA5Keml0ZBBnZjSbKK6",
-	"woE5sU8amgUAhBjWO8ja/2Bjww2kYAi/DCywABwMV2VtBvw/zDVBOMqq748OD2taAmBLrOv63LxngBPN",
-	"DvgaR6887hZ9A5wKCuf1po9jKj0E94UttFfxlOHZGc2MxjJSxROgelfAuwLrQhmb8wey9J9pjyWCaaaK",
-	"hy5ThgWta23PTOtadQUKbY3mBGNRWxj3nCecIwp8zDQ7dpnpADHdOyRh8U/dPcE+6e5eSGJGI7WI807C",
-	"UpF62BUc1Z5Ixz2WOF06oUNjA1TojNdcaSdmPsI7fbudEMV12LQfoniP5jDsRSvJ90b4fPaOeiPKG60g",
-	"5ObEWn2fxFH7OQn7VpuFrqGVR0aUcUFSxVrkJRtwwXXOk4HPs9a0kcBhJkfV48/mb1/CVk1/Q+k87a7L",
-	"4b4zjT245EHxu6/dqlE5+FadhaJS2Og1VjZvlOl7vq32jR2tr2/l8J6cb+W4Ey3mWStHyYRZZsEsemsr",
-	"uztO0E4BRywzUDD7MQBaCPjLUft5hjUS9qnq04j9ZPRJaNsAVB7Gc/zz8MMgkWMI9GUgYghK0hXAS9GX",
-	"4zHX0BMaWwR4MJmO2kc4FOAopehgiBbrIaZ5EqPKu8O66a+yoe65ZVR8961Xd5zi1/cdN7eno8uspsqc",
-	"hSn1wVGPgfngVWLWE9NYJW6pQear1MmJejfYldy+D001OxSDpX3g+2x8n8396bNZQ4TVNN24BpsOEWkc",
-	"Z4Y3xRpiBJe/YrMgS/cY0xo6M6LAEhgnWIBcSQZiHurN6B2Z0d9ykXRxYddt7akeu4vWo23P8uHFYst+",
-	"iC/x9q6Lr+u4I47Sm1wIrmlqVLUpvYKeJMfqCLXW1nDIi7ojY2gqV0UMkUCwSrCfiShNZy3yGowOJFOb",
-	"ZNYHgarC6UjGLCDsU59NMKPTFVBPijeAUhVjtHynCBM6mVmux2xGGbSwEUdcCogWmj/zhECJI1aKZwJr",
-	"nCqNWHZV1g/WyHvzx5s/O9XGa3eKVQ72poU3Lbxp4U2LGzEtsu6xr01LPrZNX7UVpb/L5ArZB+hcqQdX",
-	"ZCgFg/aq2uaoXML8Yh+0rgZfXwW6g9+4QPQ0TZRRVDcZjcUpqs1KPXHwhd0Ojas97TPvQ6Gnr9a8pUp1",
-	"u0dscyao+mhezgREsClTmgx4onRTqeNKLh9Y8br6Kon2nupGtvrDK3b/2kL3dYvcrff6VTkqX+nuZWez",
-	"SvfCbquQj6s4IcvxkTFEkJD8yZwBx0MFW5k0qIxfUeJ+IwLMl8Tf+1jJxuXwd6kUfoPp+xL4m1tXX/ru",
-	"I1K+9P1ulr7XGDJVPl6Dkvco69azvqYrTseqqVSxqgr4DDwDXEGLXFFXFq/pFYPKXDkYWKQLSGeNXRat",
-	"WP++sor9RsykB5Kv8hXvd8DD3pJK9pXuvtLdV7ov04DN69vLtRTOiQdAKjVh/XBp3fuNKKB16+QfYo38",
-	"FgWn2ya+LN6Xxd+/svj60OWtF8N7a/wWrXFfOdbfuBz9Zgrmv3Z2DydS66vYvMfjq9juUYF8vdHhy+Ir",
-	"yuK9IeQNoVs1hDYun79LpfPe2PDGhjc2vqmS+XXTmTdTKr+NMvmmWn09tejL6n1ZvY+q7qasfmVFfS6Z",
-	"3A6vlUKubh7MjxC5PwRh10YaKZ0wOu7Yenh4YnZHfHaLhH04t2GRmmnEEmYJoNg1l6mCQnrCRMSi466o",
-	"LL7v0yQBLibjxHTF3//+OwT2//53y92E8wvgtkjTU2CqcXNyNhRwrrCAyDjKlikgVJOxVHmPALyr/e2g",
-	"3W6RcygQSVhX0IQRgTJ4xBwD1ZRyrUg6IVqS0PwjBPENl9lCE+GIsjCBF/7xZ9iqbjZwk3cLbyGo4c/C",
-	"muOwEvj6J33jTHaAsOUxfJ19/DphcUW4cT/xd+B6gXnvgxsLY1SHhPAfnWzRwoCEEdW0E5bWklDVFdZN",
-	"Nr4qvmHIo4XrRASZSayLITwKrDtb3FHha6r0/hlM+/xlSCi8TaFro/h1cf4ZaViWCYWODPfcVvYVzUIK",
-	"SdhgwPrms5sdRM6uWTIjB0+JYn0pIlX8jIqZHyjMGHKtRgUL825hxirmjkCLnGvCshvYmeE2O3hKxlyk",
-	"minYWmqU6khOBa7U1OwFMOYTFhk3nsbm6whJYimGDBx5Hh2TxMxPmJnjhikvFGzJ7IuaeXQFWAwC2EUt",
-	"R5PZ8IJoPmbmVfJ5wLejyn578/iQiSi0yWVKJonsxWxMqMItEMJ+C684XATrAR+P9rU54DRWkgx4DCxM",
-	"ZArHkxwdtElorJXQbCltAxaYyokqT6f91rYUPeLXkNAJO4gxmm0jyHLbLcQxHGK3oyOesycGYjbmbked",
-	"8s4s3CCLqECUhMyYbpGjw+cdY2GRMRWzroD3YerY7vgxt/mmH3N6pMKnhHX5/eTj6S+XFx8/nJ28uQhh",
-	"elLTuL4FyAnjda21f3IR/Qv42prEI142vvTEfNgmF15w0Sx08qvQPN6pedjgrcw3b3Lh77TZo82ZhCNp",
-	"LN8HY54Gewu6pDDTvc4ejzrk6LDzdHDQP6S95/vPBm22f2T+5zk9erJ/RNv9Z7R30G9HrCvmtEpXgE4h",
-	"n7t72U97naPDoOvsnO5ep7uXgpcVuWrOxxEby337j/32QXfvi5FIJWLCecpBb2XfueDJ2jGQBu/+sxTs",
-	"3rV3yQTVZL4fC7a6iw/MWeqPP7v/rG99ResmL5LJfIQgYyU0pq2Rgy3iGBYp9qi66uiiERxKaAMNO+Qg",
-	"aLfbuRXkrkKbZsCmLOmK3Lx3M8CbxzQZsmO0dueaaRNWnZv4uXAO1g9h4MCd9cTevKR/yTQ16nON4PLc",
-	"wKXS0Dey+mjF9iXdO1GwuTNYZsdHt468M48zxnw9W+wbaNGgRLDp3DPL4ghcAw68pcdIPhDxqOAAgKfO",
-	"lWVCiCzfE0iqNMZu3Jdnr88+nrWcP+Tc33Aud2zskD6IYC2hQNFNokXex1RA+Tt4W4Jkog/oZM2Lgtcf",
-	"Pp7EVITVTKlw2Y2JSN91e5/Tq7hV1iernRv45ebSqS9siaa5tvmMy6MqyLyxiiOncY6S2WWSCmeJpLH2",
-	"7Sg+X+rzpdvMl75PdUn9YVQ1jgPSo/0roxxHcmpO4IxMWcKWMNdW2gXXLNFrmgWQBcCRqlBWUTIOQKsj",
-	"RVFMNUvcNZ2M27roZEF0XY8SxvandNYVUIUb2Gr13gz/I7A1Xb2Z/Q85sLXqvZmt4eKRQodqgjFH8/8j",
-	"82fz/y1yUppLFuakY4bVX4A/RIkD8QgwkIpveplBe+AThHS34YqMacTy5tdJwgYsCSGpFF9j5oXMe5YI",
-	"nkQTFnVFZmddsyRf4VLIdZpIzXIfdIY9uSiPW+RlZp8tjrToB+BIlqwyLJ2bM8uO7RK5BURSZLeh54AV",
-	"3O0osvXbBbLrypOsldimOGSaqLArcFfAvnH3bRHY/OjtCrPedn+Zl/so7T+IMv9H42Lg25yNPgsg9ZDb",
-	"gcp9tZBo2RXh4555HZsFKWb45mxJlfZHxbtQvdyINI/wNqS3IRuEIWCnrG9ClsfdfwsSD7W3IL0F6S3I",
-	"m7Ig8dRBlUumqmpsRBmzHhcRF0P1UOAhZcxeuFdaV0U/ILTHfBk2BnzMb9G4Jk/GjLgN5YPkPki+K7TH",
-	"4j4rVu0V5Vk91ONXQDcWzsS6wsXb8/fXns8/+/pgjBVjb7PxpijVN3kJj8p406vrsRm9I+axGe8YNmPB",
-	"Aqk3QOZ9rAcFz/gVptB9b2vOX90DLt4NJ3d72tbDLnrYxW8ddrGRcmuOvsi1IsYUrUZZ/Ao90hg0cX2B",
-	"fS9wE3cl/4obwCMoegTFe4Sg2FB03SKQorebd2E3f9OIQPm6ro0/WDV0JwCJW53jQwugevwi76f4aor7",
-	"AJbY1L7wmIlFzERv83ibZ2dqeH0gxIqx3qLwFoW3KLxFcaOIiJsnEXcMipjLlo1xEdfVex7m0AOw+NDn",
-	"lmEOCwKmHuqwUtzEMtUPqCYcX+ebrgc3S/AVteBm+Bp14LDgvgTci7vdlYC7M10QZPhTfeX3h1Sg+Cg0",
-	"fTqMJix40lwMC54StrJCZAZKQSDEYh+UlUtpY86Fk0ROpAIARiEdjqjtt+mKVGgeAwIlHcKQRCuMpBSm",
-	"MqYz12U8iakeyGScN82qADKOakL7TAXlGvggQ7TFsFBMZ64PtysE44BxiRW4RMjEdvLmOC/HBGAwp1wx",
-	"cnR4SEIh9SVM1ax/iA8uQ8O0CEAUYiefW5Bc3kdEJl1BexL7/7hWLgLVp0JInXVTiwyDc0pnHWzB5uLS",
-	"3jJskXASU3E5omoE+JWISTsg4ft3Fx8JduuCnesq17oiX9EOQHpJMeDJ2EHcjuU1jTEQFsf4PVSV5sgq",
-	"/kHy+Wr/bym0ZD75JpX+pXG3G1JCfb3u5JdU9yMQRXbWLYgBV4RHIHPsgYZQsCI0ThiNZkYW6pGRqVYS",
-	"Pvj6/+2tu6/79wE+H+C7510C1niosFGLjvbKxgCszbRg65mBRax95R7UIu8EKwYBzIAQ7smluJzImPdn",
-	"obHAinAuOfy6TRQYY42JKCCKiz7LWxCMeWok5QwpCeBuOfoLAKRPZByT1BmGokXezpvCaPQ66PEcHMa9",
-	"Qn27wUZ2mB33TeXe7p+JAdkqux0LG8FX3Hu15NXSLur769VSUE9vk0U7UpXBuoH/HCA0bDEUgBQvA5lk",
-	"jC4FGLYSIFxdV8Duxf1DkZzVEnO3lfpeqt7L4vg1zNHHn2lfO/T86nBqCHHMsIOEQEVwSJfJyWzHAisT",
-	"yowWCelkkshrFnYINfpGzV1h4fXxKhqHEIBwzRdckBCuCgPzLJhIod2onyYJE4X2WSOEkNno2LH2FAKL",
-	"lg3LPqnYYYvgIIp1RcQHA5aQQSLHaP/GVLRIOKGpYhjzxVkb6xqmY+3gMGEqHbOwRUJ1xSdhh8SMXjPV",
-	"FUZOll/5GCefGdzympVyYvgEMPAVi6EDQY/YuEXCHu1fIfXP/Jp3BVjmMCUW2VvEUrGFMPdcKBfeLDLf",
-	"yXgZ+JXym8/doUVC55mEHRtLV1h5WIbfLMSc8/grVhGO6DVz8wyIkotx9BY5EQS3ZQ59ifF3V7fYFbCZ",
-	"zAuUcV4s9iPNboDbqxBGrowCo/V+E+roBKbVFB7ywixccy6jXXg2PnL9LZkXhSpCPEC+itB7c96buy1v",
-	"7gItHmtDBaitIQ+cjllAjKkBSeIYcMMDDBUaC8qp6XozUDGaYHdkpSv4iotIBZi5nZE+VayTmwVQEhSQ",
-	"l28vIGmc2RWafXJ0IownZEB5nCZMHZOY9lisjgucI/YWGiGiezO4UVBIhAOBYlf0Zg5A+9j9h5oDTclz",
-	"4UQxHdh6SDMXZwRGfMj1cREo+mm7XUCc7s2IXfPAkkQGBI+7nWFXmIfYrCRMHJlfZzkkt3kFKFfC2GcP",
-	"6V9VGtsGUqjI6hD279TYnmZtkVYlsq8D/J05O4uZ/vwlRo9QLqC+yvyla3PqsOwtctLvM6XyNQ7IlPVG",
-	"Ul7hEukcjXtgREzGtEKjMZAxXjFBpIhnVRbSBe6WBdNoUZGYyRilkTPjTWTExUDuBXvcXPRvMGeCPfPB",
-	"zT/35jOoRY02pp9eMzHUo73Ok3Y72Btz4f59ECyw2wXzEwIRpLQrJJOD7JO4AMUVF1Fpugft6nlC2VuJ",
-	"Wy/T1WbImH7i43Rs/oHTtP/KJsmFZkOW4CzvplGBHxmRntUapsX8uJoaV/jzxvELbxvcx5iEUSMFyoAc",
-	"+AplUkkEo8wuaCyMQjp9Zam6m1SrBni2s0AB3qiucvTC3vnbLRzFFdi0bjRzxhqVjdrv6KtGvbjZiTkN",
-	"1kyNOQ1FpSo77pmcsb/Ul5R+tHzovG+MJ4xjUkHenZ4Tmmg+oH0NVYgJFriX2PXAYFNkwGNmSVPGgM0n",
-	"xVzUbBzk5l/ChyPH/ELBruuK/JZDnocMVQooJSTEt+gQIEJ31fpAfgLRsJJtmJOgKle71SInWVjXdhC5",
-	"8KhMiGAsMq/cFcX46QgYfKAuDGOB7mYdohiD2K1OVdgiJ5qMpdLksG0pBc1rAQd7i1y4ktYCTYzrks4p",
-	"Y44B6h5+t8Z3V1gGGeh2zuxw+BeuRUBUqiYMKPfriz+t+Npd7efDK57EJVu7dnJu2C2WTjqVtebUV8Ii",
-	"4777FkGRt7iiviTSRys9FPKdMJiyIkfllOSizVRwzlZWOH4sWUZoZ2gyBpg/xD2x5gQWL7omx94MW1cU",
-	"1hvWwhVvqMpxmK8evMM6oVg7iJvNlw76ZJMX9tsU9lnp4BJhv6xwcHmk7Wemb0A8PwxJVynhfKmfj3M1",
-	"PMlYCbj0GNdg456Q/7p49xbRbpEvmHzv8HIfYeeJHJBQ02EYkDAxZkiIRMARHzKlQ4dTZzuwwWqrhcn1",
-	"9trdiuisC9o6P2oXmLLbmNnDiDTlmsFjvXnD2RvOdydKgmmTtaIkj21NV33dvTnuWMxeaMOfw8kY04hZ",
-	"snxaKDPvj1j/qkNoJOFmRmXPRV0gCxNkQBnY9i+yZJaNYFMFraCcRRaDqUWODg4hrxOzkHCklII0UD50",
-	"ZEbZyiQz0RZZpOJ0eAFZDkkm+HNenm8WXCvCdYdwcU1jHhUrm8ZcKXMDzJMFZAAlxKor5GCJ0XGCa+7N",
-	"jrtldpzYb762liwMfGgq3mt0r9G9Rr8tjW4VBVnUboXygmZ63ijs2qK1l3IqYulqRspPokPKhSs0VlOW",
-	"qLygzdoFoGlzlTm2nI+FOpI5tV/IUUN6uivARljA33JQW+7WjXS4pdjOXsBigPUYlMUs1fGVEYKYiocb",
-	"MTRvt4bKsJdXKgzoUdw0VuiVxdcqi3Vl/sOQkNBmuQXxmLC+FH0eL3GE3CqUpQvIRXBOELNROz8oVhJq",
-	"61wVm/NgMrCyOZloM8vQl+oSzkOGstIefNfWCjV8KJixywMFc1cYn0dnRe6ubxlq3yok2wf3zj4hclM2",
-	"sRda3sL1Fm7ZwrUQX1Wymwg5rZff2JZRZ9P+IqdkDE2DWYNeAlAODkpGM9vYVsQxCIgqNXDIxLbum59/",
-	"glGh+VuaDJnozzrQXAgIAjxmQgdd0WMjLqKApOJKyKkIsJg4IJNEDhMG4aKARCzm1ywxAy1iLIAf2Psj",
-	"ZkMBWyHVtro5xY7EOAOgbZGTrrAXZqoG5wJDcHoOupxDGXhParsAthAcoHRTYV7b/hkrtxFmAT52iOC2",
-	"17b4KXumVV6gtWxzoB3hYB4sTi/8Bn19x4XbXtpeSpu8k31+qekwtIATZYSJ6UgCNAZTPGGR68JEmF4O",
-	"deytrugKnPgwkenkpz7gZZipI19mCD+o0Lwm0ljJQeHTZ8i+CLKMaxdmzPb263Do75yDv0DuKzPCRUCB",
-	"2N5N0ipu+I2LSapLKMJZsycUp2f3hFZNVPADHpsPHNoXwrcpTgAjjoIRuKKu8AFPzLp6/kxc80QKY6s0",
-	"AouAb9cs1Hfqfm0E65AKY/z/hmu6xghUvlWBbXco8QNBrwHq2g5s1bnNh59O5V0LkZEgiUyHI2jCzamo",
-	"876vfD9Ji+7i7gI9riRU6YQlyoj1sENiqqHxwLWjZfQKcey6M5zdd1o6gFOWFCrTAErRiLuYDbQRH9i2",
-	"MHYNE2Emf0ICPb9KOwDGDELXAVlzbbzuIzJ1otLBKQpJYimGGF63ZifOu9TIenRY3chqX+2Si1I360Am",
-	"Y6qxUfXZ0d7qHtbyR31X+mpcwJnIVt4JPcXMJrFivi/HY6qOS1/CBR/CfJZhuZvYyn0UtTU9xfC4vZo+",
-	"4sN2u7JzeGWYng80mADzr66TlFVv21dx+gnQMpnrtrZt1k5hCKltr7ycYvM3NNyTkUyTYzKgsXJ3tkkN",
-	"8ppfMScRAxCwFToL24YSlmmXkuYqLif2W1eu4YgmLLqE+ZaW0i5dT8qYYQxjfkFAFHaQHQRkJQh/sxsc",
-	"IkClHmg5bpGAhBJaJq12KrODoO0Ab2bvXDiTZuNB5snmLhALSdv2IrMnQUHBHsvtkfIOg5vW7CwYXVoO",
-	"JswZ+cOO+rNBU3r5qMC3Av2FmsmobUR5KMoye02aMNR/IY9CNNjgYijKKaneXAYaPYdqzMKyOtYWNp7o",
-	"mQ3JOUvGPARPoPGpxYyMIeu3sOvsDXMWGOCwlM5rNuZSeVGfDg76h7T3/NmgXbe2bt3ztZ1Qbezhvc7e",
-	"//kePutff7T3n9P9wZ+fDw6/PPrb3marDYsMiBFkTHV/xObmOpRxVDNHGFUnWZ49aTAfa5lUCwwjBbIe",
-	"PcV0nknNDJqEaDq0nz4z7/QIozGA0IusEGaDxw69i2oay2ELK7qYWni42Sz2bzl8h5yKRXO0k2ns7Lfy",
-	"4tmJ1qyftABOqvIM5WPtZBqdJ5wiKPdw/s2KRjIY4ZO0aCCjSWiGBISqktkdSUAis7sbbA+urDA/hq0+",
-	"nVuaYInWykk96jYWV7pWYz19sjbyBS6KuWvYITxyhjC8cHlqmtHxfsLqdjyM2ObMUF1CmA6FuJMhLCoh",
-	"zLDc+g0QQCbAzR0UfZ0w21Ehftf5r0JyBJmGmm9A+0yraqgPUMlBAx34InNjezNUMii4wdMAJ9aSdJU/",
-	"hrNcKjWyTGoASPa4+XruFME/8EZ/bmLpoLdy99ENUPmvDEVCKO8Ur4XgYrMIJgyzjlvzMGZ5VHUsE0vk",
-	"Pf6BrwvfOtzKRYbbDOkK8zlr8VTgH4UH1EOBOVs5tzcAaNX8BGThYH32ZsgJOBcmQpyX0UJMENMtLgRn",
-	"AU7N8YA7orkO8a6CGkA8skkixxLL2pKIJeT78Oztb+cf3r19c/b240X4yCLISrSKKaoOBP86arvbZ+Zx",
-	"OfIDrjuoohY5LUCRJawUnjzOWBCBeyvzViYI3IqBCXylk8y0tkFEaZz9UjQ064M07jxMLGFDmkSI8FCy",
-	"tKrDS9lM31Cd8E+rULrCwpLmeLtXbFZYrxY5AW76Dsa2ZJyOBQKrFeBhy6qrcNcaBdab1dkRTw5+aGBH",
-	"3F647OFA/czvleaqbXFkpXobw1+9evPqbZfqzYihSvbEsuNghBvIsxVacBXR9jthoxp54GjAr5mj1EFk",
-	"cRlHGfVui8BrAwkhF2Q64v0RoIez5NrpAhaBYrGlzC3yEQEaQQOAejEXWOyfMZ1BFRW6t44ekZJSBkqP",
-	"2Iy4Kws5maKLmg8x3myeGjMrZXNWS1VQQEIMvYYufpmwvlHEFggo1OaYZCSOkB7JbBFA9uZ2YfJ1GUtQ",
-	"9lSQp+0iAuiIRghglMeVVVb57fI4LjBqXxWvNL44TgS4hA/s3ArvuzD9FnlnNPNBO2i324VcEK6JTDDS",
-	"bzN8LlJLIjoLsjdSxe8JE6wvRc+yQrXc6+UdeB7hB1/c9OuAbWaDtunQu6nZNasOjpRnGbGx3LfX77cP",
-	"6maLF3zdXO9ofUzp269RJjM3rlIF5/FXj7T5zejGtwBxq4oJlSz0FBB5bfsFgSYiorN6hZhQzYZ8CdLm",
-	"a0iCy4GjdQDd49ClSV9OZlnOcoZZKAR0Kpd4tKqxOPPHf8NwnLgIs40BOe34xpCc2aJ7s92Lph1xuavi",
-	"yV6DzX2x8QDyGJGtqUoVa9UBO7pj4KEd15c964M7zg+8zY68TACuPf3VEI/2wm8S5HG76+qBHn3xuAd6",
-	"vFts1ipXmnXEMZkiXwn3ePaJKw1t+s47uGJsYstLwFFw9bngSdTRQm+syN1AD+14xzVBCd7RXucBHn3P",
-	"jxfyO+GGXi7kazAei9i9BRJWY4q1qsPbNyS130rBGkvuhyMva+TkbmEi3wBUc7T/YrZqpL3yxWxLovgJ",
-	"Crz6PQn9QZrbSncpGFDKQbTxfLBvNsk+7JLWno8C3R499SrRM0n1DuzIXycR9Xbk3Yw04bfZQDBmAx9O",
-	"pKko1z3IozeevfF8Z4xnlDaNIiTItNqQqRApr1w9Kk+IYv2EaZVzeLlaU13o3XL8vsfOEA9I+JqLqw5J",
-	"WPxTd0+wT7q7Bx3tkbJUYV0B4JATOmR1VIhYgnQXUq8wk7d0zBpfbHsA77ATANPcNKmL27JhRhd3oM/m",
-	"ejv+djgWtZMjTkLaH5YzLCKaUtbVjoIwsEWCXFlRqUZyKrAZv5OXFoJHoCAicfHLyf7h02e2z//EMVsP",
-	"jPfAuiKcyDgOC1SN0KXNRDSRXGBhCwfICpQnlzzCNuSpTK4UoQqa7wkts5AD0BRMHwohYyVBMHcFNtki",
-	"bgQadByBdW2485iEL89en308I49d2Q6E1f/XWEbsJ5lMRlSEZnZqKYnhR9um7RPdawnjtbPc5VG36Hj8",
-	"KrhSKYusWmj8AuelUctT3VlkpTLVjTFAgMixR/VhJ7/Pd7HeNgV+XBB4trAlBLEV+uS4dxR9cvyOsCA6",
-	"MJQFqyb3+lbmxM9L1Mq9GfZXTBIJBM05jKWAPwL+EAJUZj0HivWliIxlYyyZBbZmCwhTBAvL8Auq0Siv",
-	"5dWGBgSM8tn1ndgm61olS31BuwOmVPm0+rcRGfyWBTaKtGUCuybH/TYPxgGbIZq11e1bNyAx70Nme/uy",
-	"6r7wHtZmpFHi+nT0/adQbGrwPU4k4O0sJXOaC28JNm0Q4mqR9wm75jJ10khBIApBEuU1S2I6CS0eZECU",
-	"7AobluLQQmuJtMfymkWwCfOkIpiVNn8QtlWIMKzOl0ezMmb0CsE22YwwETn7tNKOhCXwduQdCm/hJ1lX",
-	"OGejbjG8hXPYdrQlE87HcyewHHMJHPIwuGbAgkYiDIz5HLy3tH0O/taUMr/OrHpCC+e3TkU7QMm6VDwA",
-	"Ts1BhQNCh8OIZORnSRIWM6osTlMv5bEmXFfWvP6WAVjekJzMMLkbi8h8RHX1Ebz+dyrHTFx/G5Q/aekL",
-	"/la12MVedJZc8z6zn2/KeiMpr5qWUuSAucZ5s1DbsyWc9K+50r+7Z3y7/eZ2CTatTLDDm9YmuI/qqxO8",
-	"W3c71QnT/Mg7uZP9tLxCwYonoiAhTwVh16wIClWmEUCFYSGmAbsQEQspOlJGqWThfmNjnsYyjc7gjlwQ",
-	"pZO0r9OERcDJ3xU5pDcfCmr+YsTohaYioklEnCBrEbiFAvIqygUR0qEelniAEbE7LzerbrR3b2y8ViG7",
-	"Ivz97MUv79798/KfZ/9tXMZEjq33ambFxTBzUykQIyT8mkWtbHLwKzq5CVNaJoitlJhfAHXxRCMk47Mj",
-	"5Cg2C0WJ5mNWX/zgBJAvf1hb5q9dADE/7hZ9xEzvrDv5lYUPVhp8iy3+W11U3+DvHW1fw3C3ahimmbKs",
-	"sH2KTtfKSoaXzsECY0iCMWTcLYS4tOUKT2y5QqX/hQ2pm6pvO86XH9xpHVBs7bdby5cg+MCol+7blO5Z",
-	"Z/9S6V5T9PB7XcQM8PgBk9XF63798Nrh5kKOsqY04kYk+kMRjtVC8c5WPfiY1t0sVVhx8oFQa/Hsn0Bs",
-	"iYxZMmTIAEa+//DqlPzw5PmzRy2SmXjmIHEBxBxZAQFCyTpCyyzq5dpfRkyQUKVqwgQwO/ZYX46ZQlbD",
-	"KsHx3jzeG4N3Lkb0HtdqXXmXDyvOB3baPuy0f9z+3B5K9KqgRzxsgLfMvWV+d+IucAYb6Ocq3JsPDEhy",
-	"sV5wwFkcqZzbd5IwxYRukfMBCdPEcW6gkU4VySYPpjpABCBEDiZdBLDSX7FJZX0zoh14ZXznlPHaaDnz",
-	"47zK8yrPqzyv8nan8jKknPVSDStJuH4HAAYsUi+3pnNFhlKwgGgpl4ekatmWtqnR3OFuXCF2mibK6J2b",
-	"i2K5KapNCr7c4Av7yRsWfrkAwb2o/PKhrjva2IdbyIKvIN16LmoCItg0I+FrKngSY2bP6pt3PjClaaKV",
-	"5be1IbHc6MjqvUL4LcwqsAoolTxSAVGSJKzPzHhszeFDgdx30pUXQ6fNiF5Xt9jARG/EKsdHnQwaImr5",
-	"9OqdyyB4q9dbvd7qvUHVZAQmFgQjRe269u+qHtJz0U8Y1u6GQyasYghb5JVMyOERGck0UViHjGXJXEFR",
-	"rqN07Uk9ysp9axs4fcznG1EXOQe+YFOSbyivRrwa8Wrk1tQICOGszSNvqNhIpdjuyLqICmJR2SYN7OWY",
-	"6++wXIuuGTKXEtgg6WqBIKew0ELi8AFL91wen7lw7ZwPtnDIvuHa0jwbV9O2WQHA6Cmfv/m6oC3JEc3Q",
-	"IK02TC9sATizdqccED2bMBIi6b8ZHBaQ7WIlHdSIqw7K4zdGqiRMp4lQNrai0li3yLkmkWQobjDsU47G",
-	"1Df5fmTqWyhI/MjUBlLFjqqJ15qld6WfNsNpseSzONacyPGCxNtz3p4rCOELQE0iRgaidFwickeSjvlS",
-	"rIqRjCOWuCNpgc0Ti/ZE+izRfGBkCps7tQHUd7NPE57M0HDTikxYMuYKw+nQrMxVhn7hTDdAEbXGBcEE",
-	"HBcYSRjLiGE6Dvt+rmnMI9JPWMSE5jQ+JkftgwztKgG3nExHM1d6YiQ5jKkS2r+P5Mn4fG15fUsi+Bxe",
-	"WUMmbCLjeOWA9zKO80HN4Y3yIZUSu0/jeEEkeyvwwVuBZs/l8if4vJcwGtUIJLeHnITAPVMNwTL/nMXb",
-	"grjAo5km8V5n7zGcO3uvBR63jGQBcl0QqrQQxd8p5GF4B2JAJoBtrMj3H5iSadJnF0yfi0mq3yfymkdG",
-	"RIGJefYJ1/ECJ/3I7H1Bx2yvszeI009gtlWcE8u04NYA7NQOocqYyhBhDYi8ZknCjYgz8nKCIA4t8k7E",
-	"MyMCjfQj/SSNCk90t617KtU0lkPz0PwTl1gkMrw+nIlxqZc9bxJTPZDJ+DK/XcWj39IxUxPaN8bygAuu",
-	"C/lT99iEDVhiTDtA0ln+VOHuV/UwS8IDVBukx0XExfBrHmbu425T9bhUaTkmVxwckAHhZouojnEtQGSC",
-	"esIEbOHlVzzS7rhLs8HqvmVxKeWAzGQKgBYwEHZmw4dU3f9iRBMWEcW0htUDXymO8wXMYUUArjFmfS2T",
-	"5c+L6ax6Y76PqVAB6eH+hr0J3pUKHECHsj7ZNUv0qgOAQ2vWDF00eIR9kw6e8oCAImaR/X7wwMH/z961",
-	"5UYMwsCr5AC7F+gxeoOEOlmrJCBMtN1Ke/cKmxBUsaHqTx/iL18BJoOZ2Gjco15dDUd5Z4kZMhXByuWR",
-	"hqRLZGAfP1QJKK29CmvCGdixXfxPfLL45IZbZOYs0Mwr+ezf9XjM0QG8P4TR4XSRCpN1uCi0vWb9ZvmK",
-	"Qh7RjkfplQIq8k9qRn0Qk73ailkOJiTvbumaQrKGGQNE19qHekj351UHGIcoNzsYR1A+Y2IlCBqNCuFg",
-	"IXtJLt1AOu2dRJlrAjjvNLZF7ehGHubK0Em/Fz4Uu9DxCwmXSe9UOHUWjNUgxwpa0LiE3TYA4YskNfzV",
-	"pNPZLCNOa6zMHM4mGt8VAN5W/RRDoUgpOrGtDm/0oM0Fii9hvt3UKxP0egnBn2NHxw0LRtQVxg+9el1t",
-	"KTw5M4QpzuAdKoqJaKRPnailCw0jsOWsSypH0kvhaD3jkpMzSp4gXd7O4JwR6SyOL/zYshLN3+MHZL44",
-	"JzQGtqYJ32UQ97n7b/z51YhzF9m2ZVsq+y8EiPv9IwAA//8=",
+	"7L0Lc9u2ti/+VTC6907bu2VZkmXHUaZzb5omuzm7eZwkbc49Tf4SREISjilCmyDtqKm/+3+wFgCCJEiR",
+	"sp2m+3hmz24svoCFhYX1/K3PvUBstiJmcSp708899oluthGDfz8OAibhX5c0ypj6R5AwmrJwRtPetDce",
+	"js+OhqOj4fjd8GQ6nEyHp4OzB+cPh6P/7PV7IZNBwrcpF3Fv2nu3ZiRldEPEkqRrRuRabHv9Hvu05QmT",
+	"9n0P4H2jd8PhFP6nXsTD3rSnnj26Yotev7ehu970t942onGv37tKeMp6H/s99ZnPvQseh1JdDqJMpizp",
+	"9XsR3bFE3SFZxIJUJPp136vXXfd7CbvkEkY5Gfd7Mlv8FwsUMX773FslItvC6+z3P/Z7XMqMqbcEItn2",
+	"rvufe6m4YGqWAYd7rj/2e9k2bEep6+u+pvSTNQsuCuSmegV++9yNCt6ZqlHRKBJXLOxNlzSSrN8LRMh6",
+	"057I0plYzmQgtkytSpKIBD8bspTyqDftxYLgaEgogmzD4tQuJVKMbFmy4akk6ZpLEqxpvGJm9UK2EUd6",
+	"RY6Go14f1kkRzK7SVvA4BaoC+Wqmt+FS8ng1S/hqrQjb6/fEliVUcRkO+K8zQ99UetPelqbBWt0OH1Ms",
+	"tFCk+KgYlUrYTAeNVN2iB0M+lMf7Acf0pb/Z7yUiUssD6xKqlaZJzOOVWpqPpZ3xhv0zYzItbJDS4rdd",
+	"iiKh4b/Tz72ILlgE8i7lsE4hu+xdw77Rc1TXWskEZ+ggMQuD/stIxtuRhTktfuaF5fvt/jy5i/Pko6X3",
+	"a8PZlvXcueLCSMlXsdrOb1ma4s5z7mcxXURKmqZJxvo9EfBZSle9ae9yNBgOhkcjOL5+oKHenK8TsYjY",
+	"psTuWsCOyRYvy0ewZkueyHRKjrcRTZci2cxyVeR4eMzDqborYYRLEgti7iL2LvKht0roMqYgSUCkq5HR",
+	"iIcgE2b4k1/ad3l1LrlrxwrLZl++yWRKFozQlGyETMnZiRKICQ1SlsjiC1HoHCt+gHXmsUxpHCiheKx5",
+	"Th5XRdqGSUlX7M6pKlOaZrI3nQyH/V7KU5DWP9CQGGnc76W7rfqRLkSWThcRjS80U6TBuoXMth+ewcbc",
+	"ipDHS9HrOxcuWYIbqnc2eDgYGgEuWZpPrlfYjyy+5IkAvv4epLh7lD356e9Ho/HJZEr0xwi8lvCYoMS3",
+	"g5dZVBw7Hmta0wi0LMKt2VoTgIM2ovFsTeUaD/4EvqTpoRe9Nx31e+asxb88s8aJWYFzUj1Bn+jPFqaB",
+	"v81CtQblEQ8uzuVA2wGDQGzUUuj7Y7ph3il2kuMRg925TUTKNA21suYsmz5+a4maH9YJW+E6sEyJXzVG",
+	"uaUBc1QCw1RAerW0aOCYn+El24gH9InI4NPjXr+X8UEgImCn/zFenp+eUmANz76CD5VEZeW7xWNB6T0L",
+	"Hod6pazqcnmUMBqq5e9sROiF9igct77c/23XsMWqOUvh0XfuN96/2Mb7mC93Vd1qNeUTnLI90eMsiq6v",
+	"HTZ6q89g1zGwwpVaRtmnIzxQRXJ8ORycng9GDt+05jOh/lBiA4kYqLHBJwMRL3myUfQd9XtLyoHUo2s/",
+	"z7BLvSwfa/mHx9ssLR/9+Ql/MlGKpXqVZ1nThLIlv1BcCFvL8sSRwxOumhrRFJWUhAWMb9UjizF9uBgu",
+	"HgQni+HybHmqFAeOCldpoUd6of9T60EMVHRDDqXwNakopfErymUJLp6HqcbOt3Ld7icWbUi2XSU0ZARp",
+	"T5YiIQmLGJXM6C/HudIktJ0Kj77B246BS+ROpmxj1cKj/BmrGP2CX3qGi+zuHDsryS5ZwtOd2vWgXV+X",
+	"dtxNlma4XLgrM65fmrFnaTRvohKdsuSSRjPJAgEG3NkQB4aM1zjEmk8OPZ8MWcQvWaK/KhmLGyWGb7T5",
+	"Nv8F1cii+eVusX/S3mFS0CE7CBc8o8zzL2ia8E9FhUFE2Sau6KPjvrmlZ5TqsuCA02F2wXZo5XK0lBNx",
+	"pV/Gosj3WvxgbzqsEz0l2aO3m/9V9Xuy1bsrLHr90cy07r111M6ZXBtJaxahmZeKlEZqwIWl8Ej66uT2",
+	"y+nShEqj+9K0cyf4Cwo2//z6vZBLzcXD6rBpwmlcNJJmHJ0z5VPmY7/43nxeW5qu91qZdtUK43E2o0S/",
+	"xmXNpPs9ccmShCslAx5FPQBoVKTHr3YtHJKsRRRqE3O/VrdQolgJFR4coe/KEeiJiCKRpYRmqTACn1xR",
+	"SehCJCnIeHehle5w/bFC+S133avbRIRHLMvtWvSHFd/0YDBEkSiyxCiEAY1DjiIuP04CGtcdia7UjNmn",
+	"tCpaJ+5N10q2CiWLcSrDCqvvUZXVd8B5MmslyMs7ROkDtY+PKo/bNeIp4RJ9mDB8Yl5cXpshCCJkH9iA",
+	"4ER5w/6Z8YSFezxv4FaKlP6QrpXqS65EFoVkwUjCNuJS6RWJ2JCxcddL41jVxgILicP/5AOwwYden1yt",
+	"ebCGO7XLPxRMklikRNkDUxIJcUFoSnhKrni6Jq9fvX0Hzqm4T2gcEsnikPBUEusS6RORkP84ehYxlh69",
+	"gdHJo2eJ2EzVYELH1Rc4dJglmhC9og/N5wZbJXRJY1pyo/1LkSj32z3M/XaKbyIeNDjtntIk2r1BhayR",
+	"o9RstOIGAkXNJmGBSEIW9smCBTSTDOes4z/mLsmSS6SxJGALwGTUVX2FxiJds4SImBFKNgKoSVdiaghB",
+	"6IrymPCYTCZEOvzA1OhnRp8s8gHd8uPLMajCtX7VsmF0rF8ljz2aoqN051x00ISl2DBgOcIiWZ5zE6Ef",
+	"1VLk0OWPQxa+ZbJ6JhVjFP1eLNLZgi1FwvaeUDJbKN1+mI3oGL/ySSnie9mrIXBIGLyC0EgZ7buSSNBz",
+	"9HnSaxer1UcOpeontXEpOlyqqs8+K7mLeQXv1o/FMmU0nIml8VYDgSQDEdlCsyh9V5/2VXlaCpCgy+O4",
+	"4ORwTclRbkSM0S+UP4zDLz8rWQrxaGcSRX2n9WTqVBfP+I1pXTuPiWMNnSjtQ/9xguYCvBqUU/NVOLqf",
+	"cRaFhmUat0Dhy1PyoeA2+tBTSoO4illIFjvyobfe0g89PD4UW8PryOkjQlcJY+Z3mpINjemKJSCCUnrB",
+	"nLuVzop3LkUSsO+VheHsrKUa+czZX76o2kGjLC5AgeBtI2LlZSvs86+FkgeKDzjln6jztGQZ6p9+0//s",
+	"TXs/sm0kdurwOP6QDYcngVIw4F863qfODhrupkRf1tfEsvSDppB0XImdTS2fS6zGgtJnbr0lMGkQTI0C",
+	"8WBf2pQ4xCxdK9FypOg3dmn2Z3jhNA1njaeKotzpchSM6eLh2XLIzElTJChasfuWobufr+CH13+1iVzU",
+	"eORK4/H4AXPO/O3jgc4TDCpr93fBawP7stFjAy7uwxzpNc7zg1yMh0494huudZAN/dSbjodDjPKYk1Ni",
+	"6Bq0WCXW+j25pkojPB32e5mE94wr3q5nUfbpiaWRq2M6kYHbjpPdPMCFprca/NNLeEth5JciumThK5sl",
+	"phUMZ//3LO08m9/GzkxMB+WE2tc3iQZsWEpDmlJcaKOvuXvd7P6K6/26QSJVxI86zjZMpnSzrfOtGOK9",
+	"dKKE/rWncSxSkyDyuaeO5sShmhpZkOc0tOUQHwPUcMu1GysVEQ926OpneZKHKywNt9Dt1o08uoGNh6eL",
+	"YMwmJ8uHQ/pgxIJezkwvBZh+fmLYu17ryT8pJGs37Jy7I43Zaiy+nNmgg022PdDPyrYsDlkccDd4nEf7",
+	"yt5zvF/O1Ft+s/d97O+Jgjjh2JZhZ3cRT04WD4bDBw9OzpYPx6fnIxB+sPOM2Mm/JFmQsHSWsCUm+KAf",
+	"FNjZ4ywO+CxLlPq8TtOtnB4fy5QtaawMBxoPVjxdZ4sBzzf2db+X0mTF0pkrN/Kvu+TKbcLypMdqyjra",
+	"Uwm240OzZSI2wIeWE98w69P9kxhQi+0lzaL0KGTxDsTYKsFM+Y9FYQp5lpLG4UJ8KsYaJxNGz9h4ND4J",
+	"T4IHI2dLvhER+8GmCPy5s8zTEgqDD4aUni/Og9Nz+mBCJ3ki9SVnV71S1ind8r8nIlPSKVnQYECzdC0S",
+	"/jvIWBgodwx8vNUZ2uURJCcW6Wp90c9EsuBhyOK9/hxIalXWUhBxFqckYEnKlzygKRgnkLdJFlmau0cx",
+	"oxw8Z1OSSQYuQbCrKFnz1ZolBKbtGKlmNL0DMinvepC5/XeS23/PnBHXGYAJY7+zpqhg+yQg3NB402h8",
+	"NB4WUqOXifidxfhSYMAdo8kRi8NeKX1SPT8l5ipZ4ggruc/+hEzHRQ3TDVJ+qR7O4hSjFSZve/JueJYP",
+	"rlMyHNLMkwvXTICDJt08zcZZ5UOtzRW7X+PavCukXDXtqvKR0wrJFQ32SiwayyuWSJIKMsrd+hAVwkiO",
+	"ie0gbcgHS8sPPfJtLQ2/IyimJIGBEh8tpsRjwxghhyvo98BxSfA6erPyAR1eqbQvnFYXCPnKyHeg++3v",
+	"ImaNnGL2gyR0qWY4GZMrltioIYZw1lymItmRBVvxWOL5YB4ko/HwETiTMIE/YkxHdDD+F4g45XFmThX1",
+	"ke9Ho4cOR6xEzEonnh1VYVn+xLGKKGRSqcQ2EDAeOosycuoL/o7TqVmQ5yGLU7A+C5WSuhBHnd/TgJNv",
+	"Txej5TB4SNk4PHlwPjn7rpwWCS6hhMHbaGSe7VJEVP6EU0wkogjlaVgoX8RixCDJwlzDCniuvuGdMMv4",
+	"F8n2Sihv+Ybej+jZziQ6tu0OrGyNRySLKZQBEZ5i+Qg4tdHitVHpgMqAhpWwAI9nmWS9w6XEnzeFAwXC",
+	"cyUbYxo1Lg7XNxGgE+6rSKxsuRpLLllC1hQzPzBansWhUhaxZIbwkJwsR8FgMChQG19rS5s6K7k0JsWx",
+	"EREEWZKw8JH/04ZKp24FkKEBeYsTeWrcQDUkkzJj4TusavMUJtQcTAdXB/LYTT34RpK3YI/fcG9bKz+K",
+	"jqqDraaZ63utO0B2LXlc8njFkm3CwWI8X47pZBQ80PmDWCG4TOQM16mTegwL4q1P4LYSC2S7I6Yw8A+V",
+	"uhAJElsWcyXHtolYcjTDNor7P/Z7RXdGJFY8LljDoL79DNHXW4EXeJ2IMIOSBsJj8jRLsMy7FPXdV6Gg",
+	"s/bAt3Hdb5u931Sb0DppFALhCRfoVgVP+yF1Cw3aeB+92d8DJToxC6zT3jrmf8kluEWiW0reYhX0Pdvf",
+	"Fdtb+XRgUc+ktqgH3uottm5VTYIv0q/xlAwcViUFb+Qbnj79FDAW7kknddU2J+y7B+0hz6d8OB71HwyH",
+	"ZLFLmXxEnkXZJ/JKFzEBysQ2lXDT2XDoKD8Qj5wxPcJDPXxfcOBWwRyPc9Xpl3ibiEANaREx8kTEKeZQ",
+	"1ahOL1iyQhfHr9aPb1ekVSWZeke6FuFLkT5GcJQ9i8ul0U+5BFPvSMTRTqdf6gpoZdSLmGEqTJIZM/Hx",
+	"6+ezF69+fPq9NnHM0m1gBLNYpDMD0HLQ8t3i0HLt/zRfHKQUeSlS8tiOs2ZlXubucNcQbRG9PKRm0x+H",
+	"LIU3HAQTRje9ac9cqsBSdFIA7Ew9SkCL+d7aJApjqR6j/3Kk/+jOt3oQlT+ptnu/hF3jvMBzWNQO2vMa",
+	"kT4TWbz3YLDIEnUCdVxA61ASYane204ejMvivOXn8s0+yTe72uXP9Lfr9rhI30DybxEEggUXQDXj3hYX",
+	"PV19og8Z+HceI0JPKJao4EB6WUwvKY/UIQBfepWlgdiwX+KLWFztd03rD/AQ3q+TeNDoFZsNT41rdUN3",
+	"ZE0vGVnT7ZbFLNTlBkuR6DvJ2XIUPKSn46PzxSg8mgTDB0cPwzE7OqGTxWlwFj5g50uiLercNbhU39+J",
+	"jCRsy2jqlDc4qytwUrMMZ1Va44UGYCqez8WZSbojV2sGBQFOBcUVlXr46cFTohsRr3R+vfGK6nmp44TH",
+	"K5tZX3CDOMG7tyy55AEjvziLWctLr65iFr7OlUcHlAcySTEdiyvTmm/oig1Suup9vHYD+PnvuWZYyWSA",
+	"7VqnMVTfAHdHtOiYWVDJZkWxdVvQJ/6iHZNBYhGSCnl0vqxTtlzqXCtfBqI6mUKlJaKbF8Yewmshj1lP",
+	"Y4lRDkNKW9BgUzOcvOSqdu4plQM/Oo30dBB9ADzrmMwD1pY6luSab3FoLhLMw+U4GLEb48FAtp1LgqFD",
+	"gVEpX1ePWMJddrDD6yqQTCUHyevKu820oE6ndU1G0P7S3M7pN66JfN2QBFQOlBZTgjpk8HRS1irL1AAI",
+	"c/s5XF/XChxMcy8h6+Fc7pn+z2T6j77FqqrLTe4Vx6eTpwFqn43n5R5Vuv7t8AZtQxQjlniXTmE72An4",
+	"Qmks6ZrGZDyE8k/tEbRlqjQlIg4YUaYyWewIJboufFDwFfL4SKZUHfH93sZQr1iygcVMoJTkSts3xu7+",
+	"hvyNyDTh8epbPJwHZggDyX9n3373Hfkb+aZpiN9U4ygZKFr+9+mile/JGLwtmYQs0nwLdpObsEQ+C7e0",
+	"UP/a1G9L75xkHkP8nrW/Htb+aBeqKhKd96ZJxvI19Qi4dsM9tZwRNeZpOHmVlbyMvbm05cSN4svahHjd",
+	"NI08L8M6FHvFAC7MyBT5N5rmTV7kNZXEg8H2iAQRo4lNXJiS14/fPfmJ1LpEyecPPiy3D70pQavDMcAt",
+	"NMEh7tavZTIH5mm8zuSahb+a07hDmNkL73Hd73V2BYmLgs9HXOjXxCFLfNCoTbV7epZOMC9/V7mAJNFJ",
+	"+jNpsg60nuY8XV90ZOoXbfa4pWHv0jHqc/93sdBIf8oiHF+bVHFTOnBoyN+X+F9SN7cswET9NuUA1zlR",
+	"WXolkosjcPVyIE4n3cHMzKM9+AZthlk/MvelN4oXf6U0++jMz3MsVYb0ubcVSdqbng/Ph4qZnMe9oVQ3",
+	"pF2dDC0S+B1M6DbSUF4iTfAMJWYX6VXwEEwPE/yG09+cgX50XEl53KG0cMGabah283A1AshJ26rDUE1c",
+	"awpb5yeHpJ8NV2iwxpRtZMd34ZJ8NgzB45StWAIbIvfr/Ya3fbR8o2ujc0aiSUJ3BQBR56WodFXeWaBU",
+	"9cVss41QHB+6kxVP7E15uePlvl/gNgtcXrVbTK+5385/6e38scQZnoPG0rxIClalqiaZHtxCiIjRWJ0j",
+	"Zf7zmE61fJEXLhYUJM8r9h2J/f3KhNJJfUpny9ANvOSSJWkr9Jq8XmBImjDYqmGVaSGUewkR3Cnhknzo",
+	"jR4MxgNlfcTiyoVVsx9bU5MFosHa6EKyOCWpME8PC9HnBCa0D9Tmdr9tE9ggmN1Qe3OcN0o4HnajYaVs",
+	"x0Y4j0fDY5y1ty7k61yuAw1AZFcfyzthtNZdgzBVkS0ZBrYTY3/hXH7UzOJxdXQHq8ICXUjWj/9vCegC",
+	"yDULMNo72heW1RHOL5qmU8odycOqXzhZyP+AXtVcWmp4lA3Xae8GHufobDlkRxP1fw/p5ORoQofBGV2M",
+	"gmEIFq9I2MxtZTKstCKzkWYzyo8th1RoUFXTukQGNGKQ8wClJTSLIZdCl3DgVM7Dk+UwGLGj4eIhPZrQ",
+	"0/Oj8+U5OxqF4+BkMaGny7NhVQ/JNhuaKMKbrWkHduwOfEr0rPo99W24tUgQd3/Iiof4T98bd8kdX/WC",
+	"oWKUgxzc0B9ThCjwFMF8QUyCrtZeToR6101hfl8eZaE4zNtwBv1VF6zEtlV1Xg+fhTwtL68voFG9OxJZ",
+	"UVGg4aVWoWiWio0SVr3WZ277Kgj3jGxMDig/1hqj0w8CpqG/ZoUkoIPNZSPrSuM8OhtA/W88sz0weluK",
+	"RaO1J2aFCt8j5T52wiUtHaPbhMcB34IVXoFML4hUDBZW0q9Wmocc0LTeaDj8X0AKGkY8Bpi69clwA0Gm",
+	"T2bKSFkp6EVv2lNXr929gTV01uakEGLTyVoLtoYJDktIjIVBeBLkrvs1iHNKT1kucajDfm/LYgtTb9I0",
+	"If2roZsaEChpySMmMKIfwb4plqg5ohwEakdD7HwaQHrZaNgWX8LMQr2cRpHlcM93EtxJlSc/2lkBucz1",
+	"JItjdb2DoOr3rihP9cFaSm4V9IKIJQEGQ4sJa5xjkQJsqKs7ALtoZrSM4mBbOAM4MSBruRzb673cs109",
+	"nVU7bzqnuWpTfszHwo4r7Iumnn79zzfgHXuyKlp5UhjuBf+94L8X/PeC/68i+FE5VmO/x1mos4vOWuEs",
+	"jEbBKRuGD5Fh25OmPGX84MmXBXZ4y2hiOteWqkzgmNFhjEKBQVPZ8ScapDVomk1nDg5FVjJvjN9H8DCY",
+	"BiLZTktuHPItNor4zk9QmPholKfpOOSSs2D86+/BOLpcrHrOAJ6qYTa0sqj0p3h78ywV69HMe9Epztqg",
+	"RrR20DW2SRbbg7lyGGlsabrdRrzd52mS8iUNXKCl3oby+P/KNR1NR3S8OEFNhgUXLbc8XyEcuFzT8enZ",
+	"dKJdYOfshE4mwXk4osF5+HD5YHHCxlTt5tPwjD1YntOHi2EwCsfsZDkZno7Oxg9OzicPT3vFMpbxsN8L",
+	"E75MTbHOmkWhnnSC1SiaaVuMNdAASzWNgcpTOaU3nkou5nmqC8VpKLYpGREzS6xEhm4igJEFf3IHQhIL",
+	"wKYEQLV146AjlmHv8Up90HDxgJ6Fp8FkcULHD0fnowfDs+Upm4QnRbjouxmPOR5hlfo9LCtAjdqXp+pc",
+	"73SQYm2CCPj0+DhhKy7TZFdozWN22DFupHzfPga2oVEZFaEDFe276pyCzvZu2s7FyR88o5v7/O7F0b04",
+	"uhdHX1IcfbS7t1XW/duURuxGHbHWVJpY+hSaxT19R1doYFyRD73JydGQjhbj4CQsZEBI9eFDoVRucTw5",
+	"DqQDlfI6gfa9kMBEbPeBmmi/pxNHOfEab/kJa9hL1VuZyQbwcYPFzjXdMXK73ZjQkkdgug7dbhfeVsQn",
+	"wyEOJqEpW+1uJ/M0ZJemeF1zNwj+K3rJZJOX40s527qaMZo4e52Ye+b9J7kVzfBvMRfxX2mBPzok8uW6",
+	"HTB6IPu94+P2ACY7bVcgfEOdeQ3529BqD01KVVowkPo67Xs2uDs2+GjIj17ISgJsRKE30GStF0r8TJPV",
+	"fp1nIcIdEUtyOp6MHw5PEXpN6RGRejzB6tAJecF/IN9ORg8nJ8MJ3vNdH9ZmI6TWMEXMLMLthu4A5GWq",
+	"FExovXqV6yt5W1Ueky1NUtknjAZrQg38jFiCSoOQNkaVSoWYwaBawdx8/fPKVbKTQtZlqnT2d0KQn/Vk",
+	"axSyd0K8oPFO51/u6fcqhFLzd2YiEvNBAfCNhqFStADFDZqZ6y4cCPVNrihHsOcMe+eCsRDmjTyop5WH",
+	"yUalCQMLA5AFWVhaTDWgmRnQQTry1zKrHIjQSaBVS6gWiLzJp1izlL/EJt1nT/0rJQtGE8W+MFAA6UNz",
+	"V2P0PXbThqbkB7i7n7fbRGR5A8SuFyNzPn8Q5vWtjirPRh65qI6FIdbT0eBEtUT44pI4SGFTkiY7C0mV",
+	"23AiYbOsgEF1kD23/5M3R8H6Jeb3YOB/pq6mEeaA/vtP39K+0YHiKRwiklwlIl714YxJ2KW4YCHIrAWL",
+	"RLwCIE7TzB1RO29xT9/N6G60t2W23YokZeELFnIKFUdN9AXJA67UAOTO8X9JgbLd+W3DkhU7gkyGv6nr",
+	"BQraD8426oszGNkBtDx0JLmGcOpSyw6LACHIOxxWDd18Bfor4cQiV2I0GJ9BOLLYP8NU2ct/RpjLkT9z",
+	"OR4MddG+fv9PIgo9FoqNuS8SRi8kkXwVH4Go8wEAvGeLtRAXxZAmZv1Mxl3RRfklQy9URNGFFFGZtnkW",
+	"7jO0Hw8nBXFzMrru95Yi2cCLFCOENFHUWrFYp9yA/wrkGqp9R5FY6XiurlbQXdF9mTUaXwVLGotp6Adj",
+	"lJT7BSgaFxA/nJCIXoK6yMzNZtR5GJ7EsXt2+GLs8DFfiFZedn2vPv8LAqdIDanv6F2tJQtmT8bPfpU/",
+	"/PvzdSKDJ+vo35+/+PVvi1P59v/JrVg8ED+6HPGuUmuGS5tDr4cZfmm2kb3pyXkuRsfDifMij2OMXRqs",
+	"IiDAwGAdQVJd2IWBr/u9ta4BmH7uPV55PKtv0V9NoPk2ydVDxW7EZpihCZp3+/pG5uV9V7q7TcyumEyV",
+	"qs3Ii8f/MXv77vHPT18+fft20HNavw/dEugNj/km26A7vVqPDNjc1SG/U3YxIHhLNLK2VCnw9ILJwqd6",
+	"f3/6rk9e/6L+7/G7Jz/1yY9Pf3767mmh5r5asaxt3x911K5CsJ8eH41Pz0yLn6u1iBhZ8oiRb988e0Ie",
+	"np4MvysOQ66peuL76eTBj0//fftf5z/98Jb+7fjd8837v53+2xOW/Tt7c7E5ffli+2/v//PvJ+u32bNf",
+	"vp+2HaXcCslTfbQWh/oYSoRsMZIaZHFkNE1psN6wOH0EV9Xt339AtoOubMMR7NzhZHj6n0fJZDwIFxjH",
+	"aRjZ03d0VR2LPp8N2UxUMHdWLGhwQagkz5dHL9QuL470Q28yPjJVWXuHAD3b31hB5WMgy756QNjiDNhJ",
+	"MTSyuS5YLQylWMRvZS6P07NJz8vGP/P4ojqIecKi7z/0YvYp/dCbk6s1AwMmYWDYb9QeZHGa8DJTIwSX",
+	"1fj+D5j/358O1e/jM7FcSmb+PGGPiPuVPVT7WQTUz0iv1QbThIrZlV294siatNCm775Ar8cPO/9KYbE8",
+	"SiB0kMgCC/XBmQU7EOiHHeoMmjRo/hLBsU3hnPs0Cr6+4jxK/pmxZKcR4B6ZMmW+JLGIEea7OGH1ze+B",
+	"cf7X+Jlci+1gRzcRLgSO+nsnJaOJBG9Ymuwem8Ryv4TGVn66vlrk9nphTCPPd1xefCdSGmkQ6QrOSbZZ",
+	"KIotDePZSBRd8XhV/M54uOdL79+/f5ylaxaniNjmX1v1Bqamk8mSbELvzB66vUfwYo/oC8FXgUkGBp0d",
+	"O6H1wZWK5yI4RqdkPn74kByRD70Ud2NxJOai07nuwweDw6r+STRCKxExXApYkh5puG/1t/HYmYFACztw",
+	"86HA0TtlzwaFnj0J3bDUnOdBwKR8/mN19s9Ds1sp3FOzYS12lzImMZN+nfs8eNhz4TtQq3HObvrpZxav",
+	"0nVvOj496auz3Pw96nuW6jEUUryGPKTyeN+DdiFIKEonZ0oBwcAzOl2X0TRCFivV4jf7Fp3aA9lQWJ6Q",
+	"MJltAIPngm97/Z46g9SNCwEP2IKKj+UJ9XufjlbiyDtL4dnDr+Jo5+LP77R3WN1dmbJbtwAzB7FUmLrY",
+	"tzFqZMl7dbJOS2j4KFhgQCJmfYItPBHZ7xEZTo07m+FP6qYBmb95+uvzt89fvZw+efXixfN3R89/nBMa",
+	"SUEuWcKXHIS01hlNOwHsg0hTjd9fnPhkPG1Zde2lyTItCYstTVOWqFv/v9+GRw8/fh71R+fX307VH/Ro",
+	"+fjo2cfP59ffHrl/T66/+3xyXfhpNL7+7v/8z56Xo+WrpV+s2cOFSuhKSQEfFChsyF7RKXyzsrZWo8ph",
+	"teiRV/14gu0wPSOlF6jxh2zJY0y/EcslYcpEtVk/sGCZZGomfdMgQiq90rOK2gb0zUV35SxMZS/sTr/3",
+	"BM7sxxoOwEds9NoZgWdaDvOldg8qiQtMqNja3qbjL0o11oOHn7cskSKGn6/WYkMo2fIti3jMoMXQgPyD",
+	"bVM3YKCVSKqEOOUbFvZtqGebCLEs6dsVMAOgFJ5FOan+4whnfaSnXSt2z3xsic++0R6vqqjdPSIX3lkU",
+	"x7oX0qB56Pr7NUMfDccT79iR6X58+dZ/UPz48i3aNGa18X7gSxrvSEDLasQ+kFnv4eIC1d7mGZhP798z",
+	"7QbynBNuzp1eJC6JmfpB0yvvxcL8Gs1MvLNZydCvaxzZF9Ex9Gh/5czjNpgjpjG/ZPOp7s6LkJKlaeBx",
+	"p2wKcIlJMCfUn7nBAasyx8vzAVFSyOQ9pmjH0bTkIFBWAlomSiBhEJjHNdauHWnN+hnkhoqqkz/YXmXR",
+	"RJMHUA3SCg4l2584Y7e1iWcDWlBvWEdljucqO/ibKr2si5PJi6e8m8/xq9azesOo92xGmtJIrMCG2zWO",
+	"6263ohmtE/jxkNpYmrmc0wGZ4sjzAukmgtpo0h6ZliXSp0y8B+8LqAHqSBSZVJYvI+Be7uf8Pf+Zxxfz",
+	"svZaNzj8WA0pz7yn4I8AhRVWR6gWZYoo+CED9QtK31hoWdaYmjLlUaS9WGD5brbpjkRcttbXQj2Ijvra",
+	"j6aoomHsdn+JWA9Xg24qHqbkJxZtiO48QkK+XBrhcqW2I3TjhNhnFLFwStYs2hwFIk4TEUXQWF1HJaG8",
+	"AxhLKQckpDuUv8oKwW5qSQJ12KS9EmtKRjoTZfcm82yBX9UxQFMG40pYmiWx1shkFqVO0lA3VTtMdrMk",
+	"i7uO8mmebbtPMIKs4ZI4Cbrl0/+yZkM4j+zz4nIWhegcrFH9AVnOCD7sn5bLbMnSR5rv8VwmNBbxbqP2",
+	"tXbOFMcc8JohA2zBTD/jp2oP8QCsSByf+zb2M6ErTj2GmLhkCUQy9BQwZcE0jVNTbbv8S/hKx8V/ljD2",
+	"O2s+WpZwT5FoO0aTI6YbO971oaJrOlpoKuCJKLo50PPguIAhHURpYdssVZcTka3Wmu62VkznTsL5BMIf",
+	"v/Jnqi/Pf6yxHgaDgXOQ8vARiRkLJZlf8Dict1LPS+Pm4Z49+nz5woRkS2AhOtVUiQ2+LLnc4XBScljE",
+	"xpSTqEJLyN2Z/+85/NeKar1qJkjp+FGK8Ztv/+MIYj9HJvjz3b4wkteKNVr53sm/FDGrIcDJcGKDOvnU",
+	"/ZM+dJDq8+1GuqErVsM1j2MC7SINJfEPg3cN6wBxH212ywxSiRG385E9o3jaN31JURn7BmSWUeeUCN4w",
+	"Wj4mVusgGXBR6Ep23Kw+w/Dq9KnT0Xi/FHmuNrzfv5DLOpAKXdRndf/sluXdP3gcNnkKaoQbzfnNHNRK",
+	"AjyydiklpnWIWpe5+eP43f97/bQkJ3LIYt9iADhEjdf1W/3oH9WMkj8sPOAfTuf/P8Ay/MN2NVH0sH8d",
+	"/0aPfh8ePTz6+Lc/dELEH1IXF/2BB9Mf4NT7A0Mef1xhfsUf+PgfyK/f+T25P1OZPr2sMa2eCdSgL1F0",
+	"JYxu0BKe83Bu2AXSJRIWMK6OFLh3QJ4j5gt0qCBzcFHPb+T0LosANe4jGPjR8x+/sPf7Z7VYzfoCrGdp",
+	"D2FR7xfRFmCENbqC0WTn09wPysOyK8iJYWBV8gYbCFZcPq6X5xt0AqGxsRIiBNdpLGp8PRbDqKPmYJ9r",
+	"rzj8zDfco9o/Tk2ZCZdYyKCt8qJ0p1FUGPnp0D9iSEgoC2gdoBgOh8O9AYufuawRz4/BgtVRFS7VIQQ2",
+	"oKc1cD+Hx5V94kgZPNEcCahGUGJST6dhL8Oq0dwqy77gcX3aynvKU5JtSSrImEjtkHdUoT5hkWTkdHgy",
+	"xVKGncgSOIQhmiiRIxcZj0JleadrtulbtdfkSOs+0wMyxPNcU6Wf1+lf0ZIlOqyNBaAu9oLHVh9rGcny",
+	"54O9EL4w1jyLtTtgPkXvAPY3lugvgDoo7S0YkLlItmsamzsvGNvKsv3fsy+s2ZOQn+w3A91HzU51f8PP",
+	"d9iztv1Ws6i1zO4E8zzB/hwC++7Frx35PlXrNsZu33HbKtgrSKjyZOVc8G1VYnr3RYl7MEXLzz/DvXvg",
+	"lVYo0F6vjuuFCerqWj8aKQm+WmtzAzUlJQrAp0SPJNtSpUWFKFrFUh2DfSVcFhw8Y0qL0eSUIDapVKKG",
+	"x6QU6zOGgq6CQ2kD4ikQSQiGtpsNMCDv3cPFqU3M00yxeoMsE/E7s7021Tsnw4dkjj/Pm/0RdULJ0PFI",
+	"E7KGRybDh2ctmES/LO//22lRcltrz6okbJlJdrNVUUchmdNww+O5vchX65TMjbKqmzLM9y/hU0gVwJMD",
+	"H9LGPY5UupMGPWsyHpO5fr1HM3Q7uLZbPk3yW1m+HBHO68uwPqHy+qEisX/50JkHB+8dbis3AUUSmdId",
+	"kYIAriS6vVDtQXQnCU6tmH1KicFwKm5Mbe7rNTRbTxeqzha7Gb5u7tegWi+jJv2NlvE1j+M9kYct3GLV",
+	"+7YeVXysq0v1dUTjnwBDyee7nluMpTma5OrvKSzLDgd7tdY5rQS9hIr6uLtsQfi3k9EYt98Vl6zk7ELg",
+	"JkSX9M7KgjzVZWmMz1tQ3dOSfX0XAco8zHfLR/xr7MXU5GjRsQVFdawsvMKz/9/evnpJdC8nzP8/ezgc",
+	"faf3JE98bqRjfNmx1rQxGbdmhXSXqMZt4ZuQkonNCiPK4DYi+E6VxDeoqj9LxMZj7kWK0Aa8GmOAbgiK",
+	"Etv42I1EkW/nr9+8evf0ybunP86evvz1+ZtXL188ffnu7fw7649G+xGWiUuv1O6TeSxiNgc7y0ZQRcwe",
+	"oQj0or3N881Y0m/iEA9A3OffSKI2Xt8dtrQV/Romr7o4+8SppuYRkLMx9Wr/umwjWpeRDh4nWIGIpmAz",
+	"2lRSiLvFqSczfTIcNqdu1jNVVzvRNNhr3gF1xkapje6X2AO2Q26j4DQei67DtQ7VOxr3u912D6kbfC2e",
+	"/ppfjuK6XeT6Tseuy7Vvc/Qp5R7/0M+MXjI3FM5jJWwC1idZLK7ikkRp0HcS/EJHfecNJDD8mKNsVjw1",
+	"Vi2dT508B12dU4iTmeQy20CAwP/cqh/1lzEJxZLMHfh8MGzUdY8HOkcBrZ17lsRel2v+aHv/jXF8tfa9",
+	"WmFarLcZtva22pWCZwq+172uVzNa/6bIC4Rq04ZtJntZBFn33yFivmawed+nPeJHmbza/dsg9t2GWV9A",
+	"BhVaXK3vfvyOD3x2+3OJRJbuXQUoY/Zp/LqHyBegOrZ78Jaovof0VGtmzMvZalgVgO1NOYB4Kds5pas+",
+	"FvSwjWTRJfoBMFykTXdt8XRIaRQBn6V01TFDVE+uNuPysAnqCP5Bk7TtcDqnbe6f7VuLE9kiiXeDhU//",
+	"yBYsiVnKJHZJJAZskshdnNJPmIVVxBHCdop9so0ySeaOwj4HrX7Oy6k1JdTKfsJWkAERk29Z9l0NNSzq",
+	"ZUdb7y0kMT1O/U4GndukK/RtUQGVJvlJLWilNimvYfFkUEmWOjrGAGDFwInlOBKVHJrbl8ARJb9cwdNb",
+	"Hvu8eKWMCbTlndq3lJeLKyx6RQkryrd88E3vqEOasiP1cm8Y/W0LS8Wn9pc9bHcqNd+m9elDIFSgxLJP",
+	"5AXfYpCRBhe6XCBFl6eBj4CyTbLJEF0iYEn8KLeZlWXdNo8U2+bU5VW3m1SaydZ6mZEnjzD/e0qK9fsR",
+	"o6HEil6G/lQRl+JBpwepcGUdbr8SZzB39zCVvqtIbwM0fPc8hWCyOruophBK3ZInG3cpM6opeNqbzwij",
+	"aiYcjKo4CA9w3Bci4Et4dW0ZGWKm5Tmh1QKy2qRn+E8zsX7BXlX7ip0RRKBexj5oKWOxNdYBMlYrRDUC",
+	"TJ2TJktR6TK0gw6Tay6t1rWVQ/099Qkk1N0wh2xK1uKKRCJeKYFzRXmqU2wR1jEWJb9cXx12IM7mZ8Ny",
+	"5dXJsM4SVi/el1R2ev3tRv4h/9jUZNZplKPmHaVT9UqM6aJU3fVuugYsgK2IJQO/xQ801HCpuhNfqosi",
+	"XKi8LcL+IUze9LMZu2lOwEP0DWsgv8+9/5mwZW/a+x/HeVrRsXnmOP+iQRNUg8rn43sYr8rj/Inrvhfq",
+	"BlGDdTE0DO0RmcO45Byc3VIXfespDXqIMLSMeHAoBfzdUPaR4YnzlNYsLRStbnloxtT4nqefuANGfN3X",
+	"NRytn4faE0MB9zWQc7D/cbjNeY7Hs0yyvc89j3+RzHnMxjf2Pvna3Ok8nahFTdtP+g3cX5n1bfDh3Axi",
+	"DrCd0AZGEhopS2E3IHOkz3yam20Y6TTpDnNLifkUUJGd8mioVFNcpu8BUDLoQbNgRJexKckeCYjVbxhA",
+	"Zg/IvMgT6sVxoeqGiCtlKKCpM1BmTYGeMBK4psQwXnSBuDEIgkULAzLHGjf36fRKOO4cqQe9MckiALKA",
+	"T2G0yyhAQC7tToFB6H/rD8v8aZjhwKbKTCGZhrHfmU7wkZq4EN+Gy8UIuZeO2nS0lIS0w4EvKUC9UHvP",
+	"DXITdaC/rAiC7K2CAxjLh5c8UiZmTaxNozpDNNOEsvNQ+oDMQ37JkhXc6cKQ2ExGJdWowQ2GCjtlpNtE",
+	"7et+7ylNot0bFjC+PVQOMvWKWZK/o1luOR+83Q1YGIemiOsQUASxTgGIjW4zxCZ33AXFNYfESkZDEjEp",
+	"NZT9KZEGr2olMBlFf9N+xWSu5NhvuFHQFp8DFtbRY5st7yAYOpfqSKHvPnYQta516d2ChyHK7gOWcek+",
+	"3yz7zZ23fpBbWPgqKLw63BFUYJE5PbW2LFFcrRZUSaAsnYnlTAZiq/ZmLMrwUHmKBpTS4tNugjsKmMrO",
+	"Le5am11DHkOGth73iqWOZNKlyQDA4iSRWUAPg9+WHxaQRJ/Ctvy7iNmB67jSjzYuoXr/7e4+9dmSGFJq",
+	"uojVMbPW/jlb0+ZIITJHOCbbWW9uSg40TJOIme2ltqYS6PM8Vno6Nkc8gEZcP95SdTVfu1WKvbWS5kox",
+	"JoB8E2XhoEwJKGgG0mS/RWJFsjhkhVw5wkMgB/h4nn4KGAtRkzqAJuCkmTHnJY00KXzy1gWByajM9QUl",
+	"mB2ftd5dbpMRyHd/BeFUkcDG36byERGmAcIcwATi1eySJpwuIjbvu4qW0QP0QUBJwpYsYXHAir0tMua+",
+	"M08kNemhJjGUp9NciqgNgOHemOWlthq5HJbwBeC9vhQp5AQdvIoIGzuLRTqj+YsaV7L85VteTANfa0W2",
+	"hlXXnkf4+CPF5RsRYoeKIwjaxAKf07crxQqqPEonpoXQbTor8SYY3kuRPhNZfCh9FWGX5vlGspoP3fbe",
+	"sC4QSFzNswVspgAW2QNTQTvGA2cqzbONsyw0fLy17W+PawfeTO0cdRiHZLGzlWbk2/nTd3Q1tydMkCUJ",
+	"nPMx+85W9ubZpd6XWd26xFoG57eJs+Cea7cT1IHkzrsu7SN5ueXUrVEdWjn5OjcBL5XaIN1gmsV+RC2m",
+	"62u/dDuzrjQ28rYxIgGYmuWeR30iBUbI0Y1vsxvFZksTpvMh549/effT7N2rfzx9qeOpT9788uPM/RVT",
+	"1wt2waNiqyStd+bqsHEfXInkYkBe6QhfkLCQxSmnCD5Q7dvEY2IafpJvFd/LPllgyed3t2eKFBqNHMYn",
+	"WekVjSzia+t03e/pNiotHq92krkV9nopcPX6WrV3VFmpFRQWos5XpP379++PytjCTQtQhiK+LjVpOnAR",
+	"RJYGYsNmbQn5Cu/X9HRWotrZqcWSljtM3ZqcQyQNfRpEgoYsJDuW2uMC+wNYfQVVTXTSpACVpewcs7UC",
+	"EZszBz0s8lGhJshiMalrKVZoFsmK/j68fUN3ahTqP+opSBtcMCWBnOf1c7nBNHWGjYgiBeDOmF2p/8x9",
+	"5arzRyDBjMmGPYYgpzLUOd2Up5CVZcixZtH2NkVFtdvQwSLD20doP6fV9zu69aMVnHdqWBqN2CZ/WvKm",
+	"9EIZBPbDDhA2ECPENtJgjG7VeaAmr1NWi9/9e0LjVGLGCiCRuSYUHii5WyMVeJnD+ZHqSs+t841iky8P",
+	"tFxskID1fTWpJv6mYPvjnP3epyORhIrFzss0ro5GFLNtV/ySWVKkAr1+61JqAHigGN3YBIK12PYa8mCP",
+	"5AXfHoktrseRqWXRkTo72vF1sUNbJRMDUPinJGaX5dh/Tey4G7XOrrEtjgdq9mg0Gp8QmS1CsaE8foRj",
+	"MF72Wiz12k+Nrvu9Da0JQSP1oVYrZRu5b0e9Uberw8P020oSunM/Nrnu93DxaRS9WkLXoqYX4iZ6G4gt",
+	"g25z1RFiHpdN54Txmi4JU+iRMHAHcHrtNgsqT/lNCb8J+80AZSuZYvuabDgffaAkQ4ZogjUpcXYLo65h",
+	"c887LoCmF36raSFOrotNkZpkg0OFOxQQDzHebUKyv2mYL0M2ZNK+m4znyLbCZPI8eGHpgIR5smbBRUeR",
+	"/F77fCnRY4GTfssSAFu1p4G02GAUF60qi6k9EUrCpOjvtimNkfoYCDX8cGsugFOEhfoEauCC0fC633N8",
+	"Tp5eGJ450yhy5q3sE6h6AG3HUsEyr6+8o1SnUZJGgRdRwxQeI1DUMpM0skiKpnROT6XIpG6AoYkB1ZZA",
+	"359H7npjCURkqeQh7lQURFYh1VqPlUw5wR45XQvGQ3UdsNfM9darDNkAjsJet8hndQL+jdYyli6Tweh2",
+	"sN4ghDx5sr9BkW6v38N+EB+d8ZZSWOoH9VANSvt2gU0azh/cD+jsldlyybV714X9x2E6DJGWvW5VZuyZ",
+	"fha1LKFOi3zhPDWHxWoggHTVMdu8nbXtTwAvzQtVwLw3I0a3A4xx3poDnmBJ5iszgCaCqzMIQ2cpRMPb",
+	"iiHwgNuIXTHkNiBPHXJjRYgJz5n60qXGNYINW2Ijq54cxEJjOC/8DQUwwgsCQ8ki9qm08vVRRiPw8jAj",
+	"lw4MiPHYfijneAIkYi0jKb0HO/FWNqEiWvHbUzIHYRXaMl9oW5x8I42esGtidE8qKL5un3p+hX2LPHz+",
+	"RMShTgfRhQs7Q5O8Ys7AMkgoTAblOfQM5reDFns0KqsH5tgqsbU+PixrlMWMlfGFna1XxygZ+qR2SLJH",
+	"p3Dy8jqoFk8/0SAFYAVggXk+IO11zOWBz6qry8fk4XxqQ9UO7KKLwkoCGpMFM3afDo2htanb7Dsi1nMI",
+	"1J/k3SytOkvnvSMQkRiAFztFkDBe1z3K02q4Q85l9+GrEwLwJhsnAKPOBauLf1kHbPlnYlZ60ma7U2ay",
+	"5+x8DJrj8cKAD7Y68QpH3YZ+eo4P2TJS87dHkHR3AOzXSwSiIgwcXLWE0RAb1uYakkl6VL9ncu2UluXd",
+	"vyzM0dJAP9lfpIGhKUEhqdeZfwB0kpJSbbSbSk1wd/ooZVnW1rrpmj6QLRpIxpblmWS/qSOPzJuKm4GH",
+	"3zdu5/0APN3n5Zjq7b0UWg+zZnfFUZGDbkydVKZB0fC5rj9irLjvcLg8jisqjuJXeFX1RPlyrrk9DZdu",
+	"31f33uBd6/GyOCxiiP51nHhdz7K7dPHl0vd8n+j9mpx/9X6458bnAgqs0bSVip1jo29sw9XD3HE50U6H",
+	"Lal20sYvVq+e2ubkHUQHeBYw8OEXIjrhMs4AVA9xTTWxvxqxogaHYUuUF427o7P8UG+/sfu/9RBPayQJ",
+	"hiEQO9hmHWImUeswQDdhO7xbUTK6ZTXuxIqcOg6fi3iu22mYIGqVsZHCUeQzhD47ehBQ+ntF6eva1dUb",
+	"tCQX/6TwQBd51PVUrtdnUKR3k0k/o6jXE7YwZmAVynnf3aA0YRpKGiwsBy8d07mXuPi4bNM8u7tqXvVz",
+	"rJ6SAZ5jcFcrTZfERfwWWPYqJLOg7hJg3R+R+f+eEz0yFodEplSNFn0+u6rX6jcHivCKLY7+d8Fv1qm2",
+	"sGQ83f6mA8LXVOGWDGFFDri9NNncFoZFKEz2K7OO73gnKQosWOSh58+AF3LBdtJxThYab0hw1oEt2Irh",
+	"SmAizi3wUqzdKi7UFVsc1/LiyejBn8mLp9eaffwbFS/d7ib9mrfmpNFsf+JwDMX8W00YRY28ggYCgwaj",
+	"pmjd60I+A6UBlWz6cAUN1rjauafr+/cVI+cuLPwmQ/utY/m3P5qe29N5SmgxB1RNFbGttUe/b4sPdaRQ",
+	"sRwq2ujkdw743Owgq0RkWww+QvTVNAShfONL+oHf62fRFXqzX4VAxRVeMML+mdGoskuAKbAKdd+G+dxD",
+	"hSVhS0w5k8cbxPlL2FZInopkN1PKb2/yYDTS+8OdzXjo06267wukse/Myq0/LnUEkpc9zzXRrK6ELh4j",
+	"t3AQI1d5YPN056yc8WzNabzkqwzdrOgo0ezX1wwHcMOibGQEItneubtdnYWyBhD9uWY7s72uYG8ZAHEb",
+	"xLsyyqDWFjF69IjQSFuwXjiju48igLxoWKc9gsU7gYAf6Di6FZEaxyLNvf91omiPrHHA0Wj+whw8ZHx6",
+	"Rv7Bf4DYe6kX0OcetOJ0F9I7TmijrA6mt7qLdEf5/9ZpPq1kNrUvHBC00AF2CVDv+2hbBhGjkM9pe3E1",
+	"2BizrReK8ZXt4uUg3X0jSfG5OizzZt8DZOGUkfAOGIG3b7LBrtk7BBaryx6/ByxDqa9Ooc8f2oP5QgDt",
+	"iwZG4ZsWMbbfW0bZp3oGwKdq1n9pktG3LDBn9E8s2rzRbYNFQv6RyVRs+O/Axn1dHarm8Q3iIMlHyjyS",
+	"x2oUR6ar+WATakAU7NKg9K8Vv2Rx3vcchVs/t3KR3UquDGoeMA6N0n5J+YaJLO1Ne6PhBpLqVgkN9SEN",
+	"+dnGk5cwaC0D7slWvo485rSh299wjT/SeAc4JBuAdq9KdPgdcSzANWPOqIQpurFQyUS+ZFLZ2YudBZJq",
+	"lzxjO5dD78bC2Xsyrp0SnsXXfUDDDPlKR/2rPhtz8PSJXNPx6dkUtLezCVmzTyTkK0hXcvtGQ/+whK1o",
+	"EgJ0gUH2oivoy0E1qkRKV2rxDDgUOjtsB/ypKbnEx+EEVOeCZYGy4q0HN1mengQhHZ0H4wWlw2B4cjpZ",
+	"LE6XD+kJCxbslIWjMV1MwnM2Gi3o+YOTYLwcjUZno/FwvHg4OS2eMQ9GLXa3gRNtLVb0A8XxX44Gw8Hw",
+	"aNRGniA65GzpxfWHBt8aoxrKxmz779iFpehbdEZ3aAAviJBiW92Nry0f/gqffGMKl7syou9E+0EN4bCU",
+	"lFd5XqftWY1NWUKT6JkDeOkKKXUbipLiAdYU/X9XSIk0DeJLX8N6C6Vj3EaCQNuAy+i673Qh+VPbpHj6",
+	"d9+u5nbSkEP3fr17VOn7wyXJJAuxiTAG2ooDf/LT349G45PJlGhdg8Bxr5YTYTPvIP5bCpA5fPexfndI",
+	"wLLstDne5V3wYdVt7kpJcUM3irdFRbJzImlOe9wOOZ/q/jdsuS81soGFXy0dzuzjWupcf52WiphK6vNZ",
+	"pSrIsmZztiOi6PvNaQBYKeTOdt/gegX31DjU13poImC67iOSxQYgC8gRi3yd9AWnX0qY7GZJVgKZP+lU",
+	"EzJqTLh8bbLHgUdCgbg5Cbb7zUsVC1RrnUt5Wt4wbk2F5t18AfuFlkyNCZE5b3ZMVSntCVtamYrMnKXl",
+	"Ugp/SBnTW/oEq0EUDyNEWKmVJlzdVwvgC7g6jVpaph/WfmJcmznYGJCyIY1C/1gdqOqTQlQDTuhCH+26",
+	"bMOG4HiJV3RzbUhC0KvgZ4VSavrBknapu2ZYUdHPmyMvbRjXycX1cEvXCpdCwUa3Apbxn1fAMvkyBSy3",
+	"XqDy4Ga1ILdd9HEGiat7VNaSWwWSbPbkmNxG9YX/+zetpDj5C1VSnFa1vV7/xsUADSLssJiQ0nJMClk1",
+	"KrTYYYdLutGpJdYJb0WbE/ExXndw1j//Ma+p+LJRn1caC099RWfMwGiVcEYw0lsN60Ds86ZxndOGuM7f",
+	"kcKaWw1dp3lkDbfgHJ+fwU9zc7teLjiN7zYOhLnttxD3vVkk6M8K9mQLT5waVmcus0UJNnw4zEZ0vDgJ",
+	"Jj5D8/ZN524xm7yDiZuH9BVFbGobHzw20noKciv3qyt1wXrrlKxyvF9l6YTNDkKfN+jHl29hKykzjP8z",
+	"Y30ERgEnkBLsCQmoZAPy0kLyWuQ0ZNVllH0iLA5hvrJRJx9cnMuBvjoIoCVloxlgBh57mxqMSCrI2Yk6",
+	"1xIaYCsO3SjDNt7g4Y2MhC8N4ZEwGr6Ko93+xNlTOCMAgrk5c9aF9A0ZmNxSGZwsNNnauk404pj38AUn",
+	"8cBMogjWXdex2Z1OABFJB4i6D9vDcLO5bmIzan/EAlsMm/o7dMuH6HHmXYvlhxAks+laTbkLJOWYGabR",
+	"MqFjvZHwBvfs23mxM62v7U2z+fEpiLLQWl0tkvyfmieqGf5PY4gxmVJqzNXKkznNKphvDtrIQU3TQh16",
+	"uxoNEOg66Fza8A3FGx32urIRLoayPtz6TCRkJzJ1PiPPYwfKaFeJiJyMBuO/XQwlhFlbOFzNCE4KqYbt",
+	"FvBnvL+6fD/rFmXo2jf5YhK7nlXqMuqS9KDMw1l5eBrKdhY7knClzJNtwkUCVdHoe1esfMnZ1ffo4eSX",
+	"rJxHm4jwiGXN1lKNCDk4jVNtVuu98dafyNy7I0uoATy2TfDYTnc0Ti47+I1fmjfvcR0rcRiLkM0CaAF+",
+	"IBOelPtDDRv7IxcLvftoT88ge6PRoKn7vaUJ7NOBSvIThqC2vlZsgO0seUGk674Mj4hkjBwb18rxZx5e",
+	"HzvqkGMZmSwMpRZxKOnZ0BUbpHTV+3hdz3kHW0Gjc0PTLpL5tX6gurMxZFmkBA+BGHkU1dahFGQtdnLo",
+	"UFqJ5HzNY884XicMK73c44C7bQRNr0E4Xm3PJ5aDF+jegRzCIDQtCHKCrUdQsU0YqKSSRNDQmKdQcZMS",
+	"LgeVI7nqt/Vtd3d7H7qrbRJDnsS0DwomYYGIAx6xmY311CtvObbJ3D43z0Gh7BucojtvSVSD+rZfU+vI",
+	"7A8x+gRO73ZSorFISb+pgcDV/Fi4l4XW9w57BT3yraS61YqvtAZtvJpx2clS6fatNhS4VQot2K8/Xt9c",
+	"jDy8O+y0GibwnQ8GSkVHPmoOUrc78a2fpU6X5D2n6fmfBbPW3v45g8QYRNfvcDr8ah/xnQ/6Wp6ojrJZ",
+	"52j1wdqzWP2SzP/n50uayMHLxy+eXs/VApnENg1HdcVj0wVXJ8znFsHgQL/g5WYG5+7Bina2yOI0OxpP",
+	"BsNJNz177K3pLXga+gWPSdHMs0q6/6gpqJmlzZLrAX6r92CAPX1QHwZV0NW9NHWgDMgb235AhwPVjuar",
+	"WCTKIJfCxJTzeD6a3iBgF9QXMLx3VjUYsK2rlvc5r+zCPTLLdWOxVx7b7fmyvqrBfvU+qxoe+ev5sDqA",
+	"eXXzVoEhGXGZTgkPoSuVY0tJEnIJue9KqGgcQbjbdDcrq4GOXyEvE/7oycwuCrpGfwRmVuS3NGcbVZIt",
+	"9yVQd9PRb/497+wqGvqgty+bfb/+qV/tqqC3SrvrTgn2/829ne1xQErezxvXK0XaAWrpOCmXWzC6KVUn",
+	"tQaNaPKZ7jmrWvo/Wx5P1eTTr8vR2biVvrjjs2Y0N3OE+oqS9vDAfidky+WvcmbF29jJeVsjcQ91QOoC",
+	"KMi+ByWdSjL/AJP70Jub4AQ8BB1BoUpKwkP19EoYdLd4gozSGyvriA90Z7jeVD18g6Io8LviDBu8p60Z",
+	"ASA3EK6IQluRqqM0FtjUcMdsAu6WxySALLsLxrb7D8W2J9Cf7x99Hm+ztItg6OI0vZmVcLhBcNc+T0u0",
+	"Qx2fN3Bbtj4S79A/2XJl/jL+yra8v89/+VVZxVVPZs0maOPX9B06X9qr2UkZvHN3ZntFutm9WfVnNvgT",
+	"D4EvPMCduGHJSpdu/rdzKLZe13sH472D8d7B2MrB2JqF7x2O9w7He4djs8PRQI2ZJtC1OLc3OEr+su7I",
+	"vaAX9+7Je/fkvXvypsmQL5SBcBsZkX7U9E4+jn1eQK+28A/Gtjn2nc8HeNXXTc1t+b1k0MhLae5qgFCq",
+	"OId7sHn/lkrJQotMpFUmaIur1JAB+QXel65Z3CeT4UMyx6HPsf6ZSVQRebwqIezEIQ5V+yFRY7xgbGt8",
+	"mEab7FuUW+dohWPV6kWYAYovpUSmdKVrszS8r1tRnEBVI08H5LEWiqPhMAc+Ldc3YsVs7/nLJ0cPpgal",
+	"ATALensVoQbUFV0LjrQa7K9k23sEwJI1lOcoIrM4lAbWHsFdDBcUkaMOALI/XH249xb/tb3F3TTkeu9x",
+	"GcYOIXDpvWf53rP8NXmWfYrOl/Ua31C7+Br9yLWeYV5zeqqDfi2uSCTilTrFclUnP1EPP4vzefqO/QOq",
+	"zh0DtOacfpfrVlm85XHRB6zbNI6GRKpjJ5QaoJCnSp8DJMmChqM4g2ywEAZK/slWSMkXEbPl6Yhnp5Ep",
+	"dhgbBl8cJdoXyMLcB50Qx7tmEG+nuf6gNIsK7KRtkzN5Nzw7tMHWuApkBQvZEE94m9I0kwegEUl4EI8d",
+	"M3WKSOe5lumBHlp5XY7qjb9Ilhw9XoGpkJKtiCIJK1AkFADBYhmOSI4vh4PT80FjYtWD6367cENJIN1a",
+	"HvJYgwdHzNeiVEP3AhjMNhGAHKNsCbWHdixVKjhaE2KheF5jURoMIkC23Q/jWxJpYDJ3MPaQSZ7gU1Vj",
+	"72W2WWAj53zlielzoPiEVcreblglP8Xtl0JJFvpnEQ9YHdmAfoT2zRy+PidyLa6kbQHLU6Cwzm8JNYjw",
+	"4zupu292ZzW64Z/mF/ew5uXeNu6XfivhndHOrkSiBOUCwDg0zqvFO40FLuo3EvGUY3bFZIod29uDX1Ee",
+	"ZQlr7Gk83osy12Zv7suyRAataV4OF/M+PMBVrecIer6WqM29m/ugwCaXNJrpU6o6nh9YesXUVrgSWhpi",
+	"axEu0z6hkiwpdjmT5CIWV/EjMpwaqVGgz1leXxzDTi2rnTDJGnpAyKMSQ4HhtCbLz1y2ocoQerGwuLEw",
+	"DLhVff5GNZbd+1bKNU1YOAPcmqYBSoSwdoaZQ1gpYcQDMn/8y7ufZu9e/ePpy3mOBnDJEhrlQHQbuoOm",
+	"J+VJEmwl++bpv//y/M3T2ZOff3n77ukbfNv3SvbPEegNGUbrYiDvQbKpAeLJPSDvE56mLCYMUFhHp2TD",
+	"4ywtpzDfqsyDhpOpt1W3EkVXIpFp6Rz5FsKNyYaFfRIyJZch62CbiFXCALusTxZszeNQqXewE/pkSXnE",
+	"wu/6RPLIlo1qsa8OERD6CbPGgriKidmQiPiHSd3uc/gLrmlJJYGv7SujgHl7tpk+o/DAwleRBQMUQoqn",
+	"p6uvrtXvHNVJvRk1JCpDnUENEBrLgEpr2Ch/8VIkZfQHJJJaTZxIN8y8jtXIEwMTNduL4wMaThSqs+aS",
+	"RjxUCn3CyofhN7h88E7pAv/kW8es4N0e6Gcds3zMVnC0w77Wjz3Hg9XajLy2B5k93pvU/GyzocnuRnq+",
+	"iB0/eaxPotYavqPd600HIqq6SPXbrLXm373j/p+rEUMqTMKXqQ+T1XkXvkcjLvOlPpjXLNocBSJOE0W0",
+	"hCRsK5JUHzywUCHVXgBtVwQiScBorfYGtuQeeV1tHTf7KJ+Yd5u/47nZBUemVbxwErJhgLe7ecdfSBtX",
+	"31lqVbg1t1nducJoGrQbVHGtu2JbQpDkA/KY6Cx8NebcyXEyHDoZBUqFzPt/qxMyDCOdigTRukistDmw",
+	"FFEkrgDtI2EkYsuUiCwdlO3tu1fiv0pFcfIVKYp3NsmH9TrcY9tzOT81ahd8v9Z0ctta05+o95z/y6o9",
+	"Q6/aU6foZHsUlV8Qiv7OE5x1JnPeSuk+zfk+zfk+zfk+zfk+zfk+zfk+zfk+zfkedeE+rfk+rfkedeEe",
+	"dUHe51vf51vf51vf51vfo3Pc51Df51Dfo3P8K6JzVP3RHiT5zl5p7IeuvVzUiJtU5NkbA/I4tj5qVAW4",
+	"NGjnG0bjctN321mu5Gk2w50pfbN9D/nic6UujlrXvHmIfaJTYPFLtcb2/kHqR4vjhIbatzDKU/AYgjus",
+	"Nk8XgnZGI9H9kk0rWvVnHntQqt6uW24uBIej7FM3G+ut3qawoUEP3rLA7HplU7xhEaMSuv/+I5Op2PDf",
+	"dePYLFYSW83pG20MPyKhCOQx5FqY/T/YhDq9FjNl360ZWfPVmsm01KhYKeXUyA0SspQlGx6D7vbIZOjG",
+	"oXZJwNmgoy9gEVFytRZR+fBVglZkSu6OhhvA3V4lNNQa8IaF3PbTTRh4RnvTk+sDVL7uSSN7otzu5m+/",
+	"sdxEVSUgfScw/O7ErswBnDC1ngxasPAlk6kckB9Q3KOzvrJq4NmmsZZQYJaAt760dPYOvB/voZGIGbb/",
+	"wK0A4y20Aemm9cK8im7Kk/GNI6/Qvjbgs5CvmKwpPaBJypc0SPtErun49GwKbHo2IWv2iYR8xVP5CLc+",
+	"j2VKowjmmLAVTUKoKDFxBLoakOeptUhTulK7TkstYHhFM71BlDEJ3XfxcXWoIk2LFk/ON3pwk+XpSRDS",
+	"0XkwXlA6DIYnp5PF4nT5kJ6wYMFOWTga08UkPGej0YKePzgJxsvRaHQ2Gg/Hi4eT0+Jx+eCWej8qGqd0",
+	"1V6q6wcqjtThYHh0G3ldJ6BgRRmTs2UiNtWB5U4a3RDHZL5DfJVLxyGwxERLd/hqjXUHHaerUSuOR7fK",
+	"G6N73QHL+0PyeLR9bKftoBF1M5VHaTrwwtY6Tx89ZSLRTay/GhWoU2jv7nWd1sOpKDVgsPo1iUN1HPIj",
+	"vnVK1Fv/VVWeFb9ksZYR5uTF2mv71C1pLrcDLfsXUVH6xiK9NYWhi6vsXjNo1gw6ZQndugrQ6es3OOvZ",
+	"n3fUt2fW6pneeJI/N+6VLud3rJX42t2qC37zA0HRhqfS7PMN/giJoEbysmlBJs+3QqZv8M2JnPeLEprM",
+	"UabMqwd83T6t3Zl/Ee15oiPV9Y3Tc+tKL4wjPU3mtpIoigJIpeLUV+sgGXBxLFO2pPE2ESGNj3MRX+it",
+	"frpH5MfsqiYN8HGMfdzRvQhlaFRnJmHzd54kopQFnLAVl+r0cZITO42sewt9NQGvlDLjr0ikiKaK8Ype",
+	"xvH5bZgopU0NhG3c1i9omvBPBxTy6KMGdjCEGZ1NvNgBV2n5iGWmdMEin5IdZRtfNutbrDlZ7PAtj/IM",
+	"dcugEMZYsAhrB2iH4mGc9BP4dlMN6clXVWo/Mpk8swu2q6m+xsqN06GmjLoxL4IxJOwTCdQt5c+knCUd",
+	"k9ZdzUdNaIZL3lR1pJnCqQZPQTVmIcQFeJKvNCRMxyQWBNmkMN7hLRQUYXTqSvqTOZUxUOTsjgz2Rlw1",
+	"Ue0UcvhTGjWRyxusH42bgm4V2A6nHhC/17f7Ts+/wFiN8uJ2AD5sfktRXZLG7Xtpyiu8+e+e9fpJXKlD",
+	"bOc+25JcX9cmH99l9aAlsxbQWNhirDeXywtbZI/V5z7X2eIzx4h/C6Lbx25EfTO6DSCfZQkZCXFX9Ihf",
+	"8UX7UQRO/UW4+YayLOkU1No5Ne6kd3DFx8hueDVk20jsSn4TZc+V3BK0qPbCWsTZRg15zaJNr9+7MOqz",
+	"Gla+TvpqrepROADs4H+R3a2Bd/6NTkuaA2AKOB6QziKgcH7YKGlJJkz2ydB+z+Sy+1gTELDga7gLNjrJ",
+	"yTxTTp9sFj93usFowqk3x8izwQKxWfBYx8iXdhluvuEs4/yKw2nac5OmwndorGsWxpld41YzH+3Gr++h",
+	"e73YOFybZHHpBKsv0uJho442Gg6NHvaIzO375gg0VHHbztV3j+1AljwOCS2lc/5WSV0/SJt7eN1v2GZ7",
+	"VJPJcNjE7UVvtt+xrmjElksWpPySQQp/qgG1EtItq6B0wu9xoRe/2zE1wNlxtyY3Gil5WqxHapPdb95S",
+	"Se75qTyoxa4AOlf0Q4fsEnUqZfj3pifn59cN2TnnTY68IsnrDeXG2j0d+lFX6g8FMzM8cvJ4Ud+YpzvE",
+	"2kMTBFBfTImmUvVoFLmpua63G5Nswa/fXuk8s9nkYdtBa1ehxt2pHXdpNzYN4oHPUChuknztKvu2TiQ7",
+	"y5HPscSr/YKUbJbdjoLYVXgbLCuzZK7PwrVCjNMRXYVOwrbGFYEsTbKhFzpNrSr01yLyiXszeMNI+LId",
+	"0bEw0VVh/UlE4T6HxV0qE1vu09R/xppBRbWifidZCnstClkem1AcLVl0yaRbBQ2wmRZ1yNlTBBosYtAC",
+	"7t2JDFAKEl1O2IV+r3ncrHnAui4itvFnsptOjrB+/VJcxnBXkbKQkI6rziWRmdyyOKwBKuieX6aT/v2S",
+	"VWxZbMsCFjudR2s3gZpEXt2vTFWmhhiLmEFphCG0XpCKCt2jWSqObi+rD3DR8iTuUhonKE3G+VvgZLVL",
+	"WbTsG/xGx3ODTm4kf2fjEIbSxC7+PmxmCn0tFPSu8Qm5H3Vt9GsYoLeiAT3Ia5bXlqF4ApQ1ZEYote2D",
+	"FoGl0hZnjMtiETQtQGdo8xAfUoI72a5pXLQO7cV29uGPOhHsjaJux1QPmzuMyR0mp6wqa5sFnPtcU01n",
+	"IRRwskfFuOCx56P/4LH/s5qy+ns9X81Hz6km7BVy5Ht5McMMBpX/3dPVkcU1yj/TYpFKAj31OiEAFFDN",
+	"mczNp+dTHZZzapKKJK5UNbSh8Q3jG7Au/brY5VPQLP+eiGzbkRufuMEGdJUpAwRV1S5OiZLPg0uyptst",
+	"iyuHf2vrTK0ajuPQJP+nGuIDyVO1Bn7YWRSQKTGce5S/qF+oc3WrO1A0QbZ9sXht0GuwECBnRyQrkabM",
+	"Y5a9NlilBUfxiqVkMpwUgHt15sQFY1upFWLFkZGgofShP3i8sDfkR0cj1mvk5UulALxl8hC9Fp4lUj/s",
+	"EY5SZmpojaFfuIdcgU5lXkVALSlu6UAk230qYSzSGSYzeIJ45t1wbi/Yisa6JhNWDMwaz2dvE08IQJ+y",
+	"hQeAbbNNd1Mw7LZMbKMSdYojGg6zER13wkrXC4FfL5CphiXcPdndsYrspg0bLHQUqAwB/IaLq+7BWAxD",
+	"nx36fi0iZgtOnbhrHqQji0ggUpGVZO0roIsH1H9JEQ/e0KsXuuJ4jwzESfpUAQ1rCNytoZfySrf2wMtP",
+	"4Jlm/U8tOehXXjSNwwT8CbwV/vD7kKKdUx5nmBYnrV0UdyLsKm5Z5Jp8JXJieDn8rwJPc0OkGReQwuDZ",
+	"dMJQuSki7h1A1DTXvf6wa1ALvdWuxTrXj03FNR2S8w9Dtyl4zy+PlKGrDvAvumb+ksGnn7YR5TELD0md",
+	"f1fIv0G8m23W2ZqyD3VyFY0NLL5fIUZgUVPYo+t5+wXMUICt2Np2J6iHzzX95iUO8/j2raceyqrNkK+b",
+	"T5zDEkiU/PBjVyLsgQd62KNU7w/j+RNrnqe6gAFFnx5o65PO8hgkljYfSyXxD/Puo89Dj+5jExfnSasH",
+	"crKGubBugkqqrc6FLtYQatAPX1ciZzzVT9rLxaXTVc2INnW9H1Y2nS127TM5YBWM4+ljQwA9N0xBw9ER",
+	"AMz66pu/PITAtDws5R54M54bWKxE8SJhWNa+gU2lrZBZCTMGS7lGjvrVjLeTn0kDxMCH+vUMU4gC5LCf",
+	"HgGKqsNMLGu8sPhoyGK7Ud3ayY6JKy6D7HFkG5nl8SomNvMXZfG3b549IWcPh6MSDOExjvi4gA20h+dz",
+	"DIA9G8ui+6bsE1goc1x0jcKrL1pMA6v0SQaZHano213AE03b7oKvkEt/w3P89E62fO021mVrbfaw7XEW",
+	"mnxaqIu7AlYwYUS3RivXHRA7VsQl9fakeJaauoPBS/2P30qn68dGEWAoWhEAfXd/1UqD2JY+dTEtoFEJ",
+	"SjYdhargSHU+VYwz9k9qOvQutwWLX7OHglIFESIKelZpPJ/u+8YPilPixjosP2wUlZtyG5oCUBXoMAmX",
+	"PF6RbcJFwtPdISh/TRZ7DjdWf7pauKqp0agwm8xClbgcIbEsAXGnrPNxg6xjIHnM83n8asvjdpmhNzTT",
+	"8/CAXg3LPb7t9IwGLD3sYHWUNL0ndnk9j5ss1NZ57klctWqPlX4dsnzr68nUmL0JPw0ZKN0rRWpks0M5",
+	"4AtNu5LJkIiwWSiUlt3IUUte/2rnrSO6LLVuOUGgU0zRuQi1rXCic0myOE0yzO2Xa93oQcJVjxNyT0MP",
+	"+NbdduXy2cLYIEsZO/O+ozG5bTHuCOXmvNa4xDHxsHZE1mw2kHhmwbjpykd1cRLywmHmabfpPLju9yya",
+	"ZGWhtQpYs9BQbqnrnU17BsSbwgRoTfTjlsmAegN4A7pOdAtRxXUpcXEwOvNaV3nvZMo2x5ZsLUYBlSc1",
+	"kIlv4PcCNfLyt1+QCM88nFe4tM89Uw8Vhzq6houzmsKCqTOZbrcRV7sZ0RScPAPdK61juiQqzJdMnfO+",
+	"8BFeaWAMliQi6SQX7efsAuRs2c8dkJY+fSWYGmTnE5pJdmh42e5Zov3ZEGaG/dwv/GSSp8rlshawADHx",
+	"M8kGBEYkncpjm3Bs6sI/xKtEZNv8NOUhmYM8mA+I2oqAG8EwuJqn08chvMAK9SlhMqBbholaH+Lq0W5o",
+	"U+Uw00fIOP1g0/UJdpSUTuWp7LuY3uOJ22moyAs/QqmE0siOP2TD4Umg3gn/0nlNmMa0mxJ9WV8Ty9IP",
+	"2tqVtwQa0zIhPGUx1j+Ed5HUDdCjB2d1N+tW5+3yq59BmYpTxAJKNJNqZ5I7RWI7u8Vc6ZxSmL6tu7Dt",
+	"TZe+3oPd6Txx0y5e75wDv4TW6CgJyHbah8IxYhrZjTmodB3RA5zVWriuASWWZK4fmHc3dDtGvOpUNzBj",
+	"rIhc8kiNbA5CaQ7oGQCgTRemORn7Z0Yj6EUYRabYj8lCK+difmvIQxAriqDFWZ4uR8GYLh6eLYfsNqZY",
+	"H1Cp6qfF4M2X0FQRtj/1o56Ue/Jpzrzj5nuNirOiS0tt/k5U4UmTMdooJruUSHRXz7GGGzaI9A9MjQV1",
+	"B60vTPWRDUcHPFj0Ej4c3kahNnQSalZZgbes3qrhVeaSxwGbw7lKY7IWWWJUiT4uuk5ewNw83a07bhaZ",
+	"IDo2dEcWWLzI44CHECkqSAoaReCxWAsimbpzSxNr4ywjVmqr7UVevjnhThzCNfbMnJu75ne4M6GjIffH",
+	"3Bw5gQqRERTkWaPgxQ3CaBJxptQo9R5ltECyu7BNmTZgxgCXSMbiO5zkqL6jIbIR+GKtAb7U0DjaE4tF",
+	"2bJrc8OKR932yHNSEruV4DzjLAp1FlRnBxFGJZdq1+Gu0jsSjAiwTKiTlVXyBC29+kXFpwHf4JKsKh0J",
+	"jeJ4QISiu35fl/1YO96YXdUI8Tsf77gpMPhvb1+9NP5uwmPTaa+aAnLsKxRrb4KbAdQy3eu8BqcD172K",
+	"wXmqnjSpArCnPMhPLKX+DhJYNHaViHhVKeMx5TE2J9rJLfvQWyV0GdMPvb15MR5FVclelqSzQMTLiAfp",
+	"fFoIMHwjlVFI5stE/M5iXSGsW49Mi008B2QusnQmljMZiC2rvigXpd/Iu1bMJ7WVEzVTmevPz/3TuND1",
+	"Fk7PzHw6RGSpRABQpg/fbyRJ+GqdKqr4KXzhqeDIfV5GN6AryuNH6Jw3u0MWYjnYRhygKXTomheLlWDv",
+	"a1uL5SmNiAkZ0w1CHWEkm5ey1dsUeHQQV+22f54RkEsCvZ/IQoQ74wI01pX6rQ50u3fs6XlyPDzm4UFi",
+	"o2/2r1d+KMXqZ77h3bFmI/VUQUHLw1eZ9JxTG/qpThdNVopQNIrElQm5F0gybi6TP2kF4QYDLp8kOsS3",
+	"J0UDo9s1pcdZsMbSMZ0xABXHIYtTrmZuXXbw+UJLdahHa1OAfEBaxZomrGG8xYCsblWvtD8aAGZPEaIc",
+	"hw5KfCb9RZDocYfPFmZ0elvAU5nctwA8Nnx3KPIT8JD+FKSt1u+ZWwB2cvDFss2GJvx33U1rsWuoPYii",
+	"GXbOntVYBravU7Glv7UIMMOyT/gSHDc5sowS+fZqeiXUabERCetjGxn4qD4/leWqSB7xC6bz62kYJhZx",
+	"VSeEcMfIA/X9iss79GQoxq+zxtGVAbb49+jSemTPTzlXc0EBna7R2GmV3VGIaVw3txVsWfRmyLelHQow",
+	"dIDkLbDRbl+m29cF0Xf36F3G5wwmXiUDbEkDltYyDF41aiN8FFSqKCqZ2JiSkztOZT/HrF1pMd9qLXF+",
+	"kFeyD3UGxXLNmYoiW68N+qqdQ1r9mGFujqLNIzNq08ZuQ1PITkDv2jbhccC3NNJlQqAmIrw0DYFD8HN9",
+	"Mleyc24pZYpv8qMm1RminSEJHE3l5pmHEN6RLGJBysI2wqLgt3MYyzr45CMDCaVnXsqEHt3CMXhuDvZw",
+	"looLFsu9WChVuW96iMALLPo/dC40kChGHdAeQFdjKTkOTm5hUmf1sI5+iDKgcMnxfBsIj1nBzVPj44my",
+	"T0/ygM5haG6un8djbPuW1ZxUszCW8y6JkYOLc9k+0XxPy/an+cU9Y7jcl1Li19btNNXl+W0mgLbtyfge",
+	"e1+a27FHQO4KtQ87m0KpTQPyjm224JfSyPHYNxVal2pgbTuEwTLKPgXhgItj+77HaSc/8s1dDX7NN4xL",
+	"js99u+BpnCa77m1K8o1gjUcjTU39bfF4hUp1JcHqMyJn3p1jWsXe1aZxMxb2m6A3ZeUvtUVbwJjewqZ0",
+	"+qy3Uv1+xvurSh9e8AxtHzCpu3D9AiMV6WzHumc7yJtgfBZdKXo7gONULHEDmF6rbxn2B3qdiEseetOE",
+	"92e8D8h7034MLB+18frV7jOmUwNsQ2cAkgQJo6n2d7hgEx1UupIcqfSMLS9aQyJ2lH36kQFYVBwcIJGs",
+	"axq1+UymZMEwASqvOepSClqDHJYmlC35xb6tYYBm2m2MIkhudX8oRarcJWWwH5oJBlFH7KeXXgH0ONZZ",
+	"zlTiJyWLQ/geeYbgAgUocyyoSZjbEbbMyJciumThq5ok1HeWR/MydxyBSd6tvnM/PpEvz9dJZO0CiDRq",
+	"5ZxsTCyu6chw0kLJQsQk76cxabfh+062bjcEKD/skL+7QolSX0HK8ykMI6UhTWmL1Lc8mbA44Bf6FTWZ",
+	"yaVsmnwNyIJFIl4ZyCNf4XYhG0knOvWGy8ViuHgQnCyGy7Pl6bjXlEJ39gUSqlszzKQxrVlNs08gcxmK",
+	"shIKXkWTDxCDI/KCbQsl8nH6CL0P+JwSBf5Mqr0Z0ZCJyDdMpnSz9WWCRpEx+imiAULXTzwQRXBRKSzD",
+	"TAsu1TpzZgIGysIQ8QpiQkaEpvQCu3jRJOGX+x2n/3lYg/6mqvWS9O178sHrDoiXrvTpdBi72H3SV2bo",
+	"LSXMba0OKuVj56HquelcNctoxzaosQI6ZKQ6zoTm6nWQENb6KQiqUGMizrYWFLHd10tgitUBGDRFOMUR",
+	"2FAWSeABTmzVDME99wr07AywekcWhH+RsQ4EgDbaf/GNfqD6yecQIlxy2+UxTh2rDaS68TIQvsxt4yuR",
+	"RaFSTlMhMHRqcpIHvb1dSDXB+oXdUuWinJv37u5DTJ4cAqhQDPd1GD0YFGOSFXD72KdAHTFY0WoLQQzd",
+	"DGTtHEFB551MoFxQ3tD+ea31xSe5nnCoGdRJ8n55yQc57MZcZ/HlrLZxPJZXom+OAJZkiPuN1XpKiM7f",
+	"qIDn10ODOVrVPrj+Jxagv28Q+o3DXX301ZPntuulqUH/O/S03ArJU3FAp9CWeP6/5jVTQAwYp9JM9Gge",
+	"aVQhzL7T+eDQSHNJ5hr1VFe8ya649BM4ybT1zn3x2zleljMRz3MT0rYrgXoE5IFy/+hOe9FxITQE387t",
+	"cNV4PGtsX17rTlB6IJ6vIjHhF8uAayqrCPm/Wd/BQRVND8qdiGvP+pKT4K/VTLg2VnWDhsAdGwB3DEWe",
+	"3jEI/b4mwWYv6RaiYX330Sp1D2wYfNPo7WnexoLNGrwc6jndUBudlXi62yfCvA+tUkNsyycXBTEm81Qp",
+	"WWn+oXlOCE0rR6Eptwi9C9AKKFPQDS7an7qv1QPYEddz6uIFstiRvFmvPQKLgfO/jhKsC2FAgLQIz8DM",
+	"9e3d99oY3BhBwtJZwpa++mx1rVwvY3XJIGFADJrbIXiqurmjFbHW219AgmBJnZSzWoAlBMOCHbVCTB+o",
+	"eq6YpeUt41fM4rIXsrAAkHyi5uZsTJ4WcktQI6mKgnn31Tv58l73hwWgwvZH5jtTwW563FAJfrAYQsl9",
+	"oFno8+iqk81BJpuO+72M676yIlHzHC/PT09p77rJdzga7Wv3/crb3VunGooodESMnBa7feu2FIUs/UdE",
+	"aZAIqkWuuM4aN5NXq296e7XW8zyNwWtLwU/z6f6X12E6x6tztQ6QFZ6yT2kfOZSrg0WXssS6BloCmpg+",
+	"mF5BLrzI4cTA06qBmAFRwCBKq0kD4WLGQo+C2Pv8obC+H3pT9Z3r2yioHXm9CUaf9DU78pS82K4MPsut",
+	"oFGXrAE9gfzMs/umJN09gqcgk4t8u9/LUbGoDwrw5tbA1+ntyAfYaQ9V3Q039F+YuXeThjmwj9405vDc",
+	"sqCf18jg/plr3WXe6MVo7bvYp7mHbMljnlaQGgqAzuXt2ZSq4I+fNaLCu5Q9hH0tOrZBRoYj+evjZDdZ",
+	"QafoGslZcN6ppdltdWGGYoiNuKTRFKDoujnuLL/elO9FxH7Q3Ww6twFyALq/wnAJTrRqOB5Sbv/l3Yzn",
+	"LQIYvsC5i4z+50QwbovuZx3SCChxGNlabRDcJHoZnBuKFLtii1uqoLSjnamt0bx2zqgMpKkzQoTelSQV",
+	"j8hcvWyOdYws1nMbkMexrqRPrJPZBnghoUWSeW6U9LFgCqoClpQrgwDBWtV4VgmNU/VV8L1gJxEnd9+b",
+	"b3fJ2dVtdcb7y9j0D3XvgtZLm8N+FUhpx6Az4msikbdE4zE21oHjqQZvOHMz7aAiy7BCp1PpbWYPl9bg",
+	"9NiJzwxvv17s7JIbpDwWu0t81aFA74i7KQvOIX9DfeHtHi25psNr0XPjNnQ1LpwiCUXAZwgqVwfWAEWs",
+	"GvpXtyGE+4s7SK7p+PRsOlmengQhHZ0H4wWlw2B4cjpZLE6XD+kJCxbslIWjMV1MwnM2Gi3o+YOTYLwc",
+	"jUZno/FwvHg4Ob2leu765soYyioH4SBKl3dR0GzZFJJr2YY54LMs8VW9oA/MvJt8u07TrZweH3/Xh4El",
+	"bMVlqi6IgOPPIikNiHy74unfzIPquvpbyrW6vzhac5NM2ZLG20SENB6seLrOFgPeKl+u4hswU8uJXcvJ",
+	"mc3q7NaUAJ/TuBUHq8Bbbrsdlr7w+rnGbTLGZKYVqtwVS02JK6EB+CSLdE0WNBjQLF2LRAesoKyA1wKI",
+	"oXtafRoHVYMM0bJKEsf7D/VQ9YT+RSoJ+3ecYELe/v/s/Y1y28aWLgzfSpdqTyWZoWiSov6oStUotpP4",
+	"S2L72Epy9olzhCbQJLEFojloUDST7arvat4Le6/krV6ru9EAGiBAkbaccGoqWyYBsNE/6389D77HdfYa",
+	"LYtX1eyUjeCU0Y0tR83Ny8J8XxEWCYYr0jwmflJXnZpnGTX7o2r7FqOILbdxrCs+nXFSKuww6a6KmDEJ",
+	"cbSXeuVpQic0psc0mIfxRvmnhHVV1s4qiNXgYWh0t6rIGGa5CHc5xi8mz5WhYDms1jsmh+DzOcNQu2KF",
+	"MGlAqIH75/VPP3bInCWAgpIq840XaaDl7LymQqx4siteaxXVvGPrSuZGtY3WdB7t7LBYP2stqPO0JIz9",
+	"0faAfMuTcWjoCI1vS2OxQr+MCD5nNVj5NHJsL+SxcPlTu+M57RwBlkn5x3+i8paYSlNiFcYBX6kEyAQm",
+	"iCxYAn3b+pWhDVd38847ZBkjfTritHlAJwluKV+wWFm06rkdQvVTabSia2EejuA+iBqc0jtwdZH2XJAx",
+	"LfBT1mmZX+GX8hRvg95uurPh1Vyt2fBycmKyw6pec5LfL5/8NfotMYRNczx2pgsS81VbXGHsyarubQ0V",
+	"VhNet0dYP8BWcGYHte8A+CWbB9QfHA96N73eCP6//UiGOJA/XGTJOXRiu1kecQ7MKUzN3lJiPbXgFxMm",
+	"FjxuhTxzWRFYfPby7XG/PziRFhVypl1hg7GTqvRozWhyzOJgc/ezu9Pj19k6TxNNE0Ax/6MI+Pj0+++O",
+	"5WKMiP5JdeY2UURUg5C+0dijNthtBnHYGugzX4Uhzw93gHb9sByzJIZSdoi8En0pppExGtshnlUdqlDX",
+	"wqBQVGBd8nUl3cgWQSI3FOb1hn2nOPQXTJPiUz8N7xl8FSDHrGWC6O/aMeCff+gcAR919ZlGumo0h7Bn",
+	"oHykz0HGDG96Z9seaWnyLBdBI0ln7atgr1CtrpCaoUxwwIsqmZTjTrDEd+4Nq02qp3BHe8BR1JgpV4K3",
+	"oe10beHeHEynR2g6nf8lLKeLSttBn+wxm4axuJLqmMc+s9lw92RC7FZdF3sj52Gs/93fWpnrRVW9kgjt",
+	"RBI2WQoWaJp7F15ynXq3RtrvDYaNh3pWq4dxsBkCHo0EV/l5MIL/xcMYq74goleBDdIlz99TP43W5lTr",
+	"X1RKm0bRZq1tveGwd3m2+Q3bK/UKral3M4sDcWVt4Y7dWafVKPmGpzMwADQO0nxBE43oVOo3hbiniiX5",
+	"fA7Si7oMrF2p5Br9V62+oCa5bVjAlPlQW4/BmymiTp3AUVnvXUQFKnpoK/ogKnQYUPmU9VgHMk1KU12p",
+	"6sBWNfZVgrhi1KWM4Fm13pBjXhV1h+URKVH36d/hvLHWwMFlSOO4iXbihrZotXbrFLSkEfPeCL5SK1q9",
+	"69dOQPX27SG2ViHb0Ah/Go9vg+5ovBv6TZWEe+vuwttqPNZhuToc5LncFFviIOHNxfCLDvRqtaUqRKp4",
+	"EGqJw14ERXwosQ/eMAw26Vh3VVkoXrHbWE4etcP1C1sFcTZZL9YmlBsUe1oLnpiqxixF2bL8iaJDBFsP",
+	"c6tasUvzBXp2HRbR7q2YUr7DTJDx5DfRgHyX0DhlwTXgaLfPCBbxtxV9dqQqgzRWv+3wCFM6VD4T7P0i",
+	"TJhwRkmucwiG7sns78Frys5B4WULSFmMzo+r6gJtxCC6rmDlRDKDpubHG3n5JjZsxZrerFgW3u6tzxdV",
+	"rHN5kF4cr6tms7ZsS76/ayN+z6LgWhWxbLEPdQ+6DRGr+Ey75DWPIrQFUEazgADp6YQnLoN7sUi4Ez8f",
+	"SeX091iivwqjCNK9+GM64h6z9ynxZwxjLM0zwNIq1C9zWx2O5sm0yxcs9nmc0jCW6gEaZ7v6lvzmlEb8",
+	"f4sZ7Y/6dDA+8XcU/HUd07eQJrHE34xFwX6JnX0eVHTsyW8MMhSEGVTdrCa7MM4oUqyi3p6ytMjRweNJ",
+	"KIcV8vjWbOlNCAEVxWivlDRRq1xRfYYMgxfshA6H/kXQp/5FcDk5H5+wAe1Pev5pcMbOJxf0ctzz+8GA",
+	"nUyGvdP+2eD85GJ4ebpRClXhlkkLOiydoNwQQ137SgO+SEm/IP3Z+1CkCrUb84MBZ0LBdMd0ykYEeCzI",
+	"O832X0+rI+3lRUTj2xkVjoqIG64PpMaBkNYWySr+1Nc0IjQA+VWMuV1OBn6f9cbn9Cw49YfjEzq47F/0",
+	"z3tnk1M2DE52UslXEIVqb6i9a3MUQyzdiCCnpAyDgMVI3SXao1VleVxFgJOhnauOmbswdiAb+tiEWZ2T",
+	"NM9phXVdSSJE47U3KkKxS+ENW0k+P4ylEB4z5HdIbWZrQ/zHOWByN6fcqaoSVKUkOAvuZREpT0L/qZ6n",
+	"FsvyUhEj29n18RqDn0RRncDOuqdRM279b9g0jOMwnmaF7NntlaJ4O8upD7wEoROq46mFPo+v4+GlXgO8",
+	"eUuYLhI+TZgQqulo449Y1+d/aSMzDzKHNPoRvLTF80+r0eMfxNFcwrAEKaLB4u2562Rsg+pFXXsZeyLS",
+	"9TaEMYDDkaNoMzxL4GkJeUBd1U/GBSl4ijySUy3tUk2IVjDEhc3zYLsdZEbFFfHmdO1pkJrssjAmgCAi",
+	"h5rwiAlsvMjVaEn3MPsVmpKIUawXb2Sj552rD7sp0aHuwNG1MNJPGM6MiE8RTryo84BPYeSH5MvTsbQm",
+	"LikbBCfnF8Ozrzad9Fr88mviyxWdhD5NVVUklKiaOsw4WpcLiKCVTc5+ZY3sb1uDCGUOsGu08peRXGJU",
+	"Gl95ePum1DvDkiiFq+FmmLCSJXcxBLnTEfHgFTzyJVpYwVcd4lkL4XWIFwbH6iLkc3i1YPGLZ+Qpj2Pm",
+	"S4NPLKWf7gkGBxQvkydW8BjDu4qEw6D8xJNwukRivBHxpEgMfegjlD9n/fN4ITcmXwrrc2AdKP47u9Cx",
+	"WTfizNeEDlToB8rrEdQksfcpESlfCLLiyZ3VCjjKma74+D2EHaqaNtWSjkBwhgUTvHhod9SM6IxNvM6E",
+	"tsEqww04Ip48Gh7sB2jVYXEAzxcd4sFOsAgTAAQjonGHeLj6Nny8B2XGHm4x0SUvYjKXvhvsH0SmAKdE",
+	"/aBhedbGn6HuyQ8DfH7oYrxyszXQOccexjkRqfTkFYitbmpUbyG3/5gXMG1/O5KDwWCb1KfwVtvFYS/l",
+	"5Du92FeTwoybGYFReX6yLMb95Ue1QrxXzWhibzp5SeHJ4a7aN1VDZLPI1I0clDQDHHEpsA60SDKisz4O",
+	"hRo0J2rVkIqkCnNYJlgZp5k0p1P2Us1kSzuJxWmyLkGmfSGIhwhoXga0rdA6YX85DCf3UkLnoHySRu82",
+	"CIk5vC9tHmQR2hIJ/XTmJ92Q51qunjgx3k+lldq4NsTF6VI5y68zvOA2TYShPyMxW8mXQmMO/G6hOY1g",
+	"fub8nqlYHjQdpjO2BsEhJzzFzGGhW3PuxnzXU56bTHiyq9FwP/M6yGHoNTtg2T52B37NXm2wN3PnXDud",
+	"FYTwY5aumFTNK06ETzMcBt00qPrjvuMkUJYGYgx5/bnUFcQ7H/Rm3hXxesKDWA88RWEZwZobvMDFUsxY",
+	"0CXPEMuEeP1ZQW72Twu8ASeDh0s7aYLOw/jWuWF+CuNwvpwTuQvB3AJ8Ur1Lyy/f0YqPeBfnZ73iCwyG",
+	"s92/wFmlsjDlZJCUviLLOPyfpWk53YgCaY3zrF1JmViKBZYJuwq1IkbgFTDqASc8C0AWdfiOEA6lEZcm",
+	"FOtRWpy5G7jHhVsHxXEFoaVHnwtX4MmrI34o1TNsYIJ4rZHKCrpJHjj4tY4DdrGThdLBq57xKJAGlvcn",
+	"LMEHaev/mdIp/oFv9EFVLvwp2PyeJR+8AvobZjSg+/kI7v1vfaOqurHf06rjLEMNPZBnDOW9XuINOuoF",
+	"Elx8CkVFgN5B4UpBusv0IB4UWFMFVlFYUgYW/GsouMZ1NJ9ckzUe6d9BZTWv7zzopkehmxqLlQcqoRuz",
+	"1M3Vz/PQkBOldNpR4XR8H1hZLJTCuoaV/FAB6VOSuIvb2Hs/WrriGchVDHd5IykGlxFNCHu/SDDuSL58",
+	"83zwVSae5Q8BHr2iefYLhaXHiV/sT9h5STxUBsW7fiHHy3T/85hGizBm/9j7O8njCYN2IssYlnBAMlCA",
+	"wFDxgkg8sUgTGiLegGBzGqehTxRyaqF04t2y1zthX593e93e3t8K2K+caDlq5nM7OxRkwqOIr4oVDgYS",
+	"xxZPg4tdj7bvrEwF+xGz++3roCyKNlOGShXBu0InE8pALB9a/Nw9eROLDTEIJ5M2RBXyVvVCtShfm+rv",
+	"DAV1a1IBhZpZfjiEi5exBXk9MsQcY+bTOSM41Vr+yZ/pEBvFt0OKIL6GKEVVIZibFdJQJXz/lQshKAfY",
+	"r69QyGJqONRAs0DdDlCzsSSjRPgSUAA9XENPH2vIsn3VrjxtUNE3g9Pb0Vvo96p9/Tal6XIbDDYBN+oK",
+	"FdzmNgKbq15lI4fMK0hxKVzgbBlGCgxXyJfUYq1DBEulcZFjx6OqlklzyiIueIYXGBPk/YvCIrfC0Vn3",
+	"EiTiQ6UI4ChgfRoLbsdrJxlNFN6zZO2NiLlSvooUBvo7QiMesyyjgu2j1jYjc0iNxJwo8EWhq6zwHVdh",
+	"vrdbPzjfy20+bdzNvQUYR5CEkxbYkN8i02JV1SsyqS94AjsOnq0pkCgJ6HpEvGfyw2csZX7KIP0JHzzl",
+	"ScJ8+SgkmfRAEOS+Y4GHtZIgiGZUEF9/QcIi7mTC8HwX6myhKqCSKwdO1KhgLYeCBKGw+IfciJ2bXIsT",
+	"VfgjJ2+Xs62eWYfBWTEX53tSItKwkGe4HmVKXlHBiZtNxCZdVYn410hagf2+Y0lVgxDY7nBe5pFbnWWx",
+	"+kXUoiOAnVVOrADydHyqRDBS4pXdxOQaxj7bgD6jZWZHUfXCOZbf4GAyaFbrppin+616rkDeMIMd5UDa",
+	"YHxUi25T2iIljq5cZ6o5GfLN0vmd8CUUbiERWEe1ritgAlvl4LqkV1qZyB9X02DwDK+IVYY2yrLxxkbS",
+	"NUtQOQ91OaoImd+zJFiyKzJmszAOGt9r7sNFGyFUkZwGw1irZkERMEPxcjYHV7rPR98Z5LQfbIIZrjT8",
+	"puaW52iAFcipddVd85ZkkDedInWFPj96AzhNLSGWLIC0uavoCet4jDuANTEW06+Y8ZUq9JBLXte6VlWu",
+	"B2UaWEZg8Iur4A+b1FFZB/ZjY0bJzf8qjtYbw46XxWjVn05MWxRjSwHihCdoaCkg+kKhfYFYhlgM50/g",
+	"b0N2wFKyGSrxtEmZlNzq7nKofTVenW3U2bBht6iAagUR6fgRuYuPW2zPwf4gpCp2YQWu2n7qa8wM5eul",
+	"Yd9VhA3uaRQGSsKIDiJ8AO+5IJNQOqmLJIybF9TCSNVG31D3mbqlH5YoyweMQKTL/U4F8a5t6NsR+YbR",
+	"hCWe8XDQ1k/WJFkW9sgkEbfdbnc3rEWfCCeqsYjr95z+v4pQF0qoQmRJyt4g2ytbo0iBZkvax8Wc1a4Z",
+	"hOqC8UXEiAinMQljl8ILWZw69Z3cUIvlOAp9glfhaVGWauizK21nxVztvMIGili92D6pFF8v4nIpvDSF",
+	"oMCt1MKWLDYJSSiyF84eK1XKXyiA5AsWwzIvEj4JYfXZnIbR9t3oTozxFyn4qz6HQIVpNwuhJN970l2x",
+	"KDoGU+0Jjug4V53skTGLCtiUBkg84tMw7qrPuz7fAADtzs0gfHi2S8xUuvbwD3Kgv2QxqVbtW/ea9jiB",
+	"eDY2RVGhsr9gkyqzPQZzH9PMjh3dzorqaKkNW11IR9GFzOSQPds1Ylf1Tv5qp1EA5j5BLP9VUTYKVtTm",
+	"urXy4ozR4dlgMAz64/FwMj676E1OhpNz/5IGl2f0YjIYMv/iYszOTxi9YKf0zD87HZz12KU/vqDnO+qd",
+	"BVrlWznKjSXrCCMONxBBsQXARCWVBemqz6jQBNsBGOra/NvapQFnMVsVbLHukHCi12bO74sKS63LwJ8M",
+	"hsGYnk7GPXrSY4MzdnEyHlD/dHzJBpesP+6f9dmp35/Q8+HglJ2f9IYnJ2eDy5OL8eXFYLgjwoU6aJms",
+	"MRZDKHEQyvnLkQflvtEt4hiroKrYJP/68nFTOGXQcYI2v0i5FXs+2k0dYmUc/CbbUEqwNA1VW8pDvmWQ",
+	"0JXT5RQ+jU08AWeFZjSZJAiDUsBkVxiNZ0WZnU1q/gw6ZbWB43m1gfrBxfV3TSw4HyfBKV2ERhMc3Uvn",
+	"ArthMy4BaA5OaUBTmhV7Z2gTmwi/iwx7DefvQ0cxdNUVb2yo1ShCGYms6OdsWCJ6neJNbCn3GaNzK3h6",
+	"5EqT/kjXzNEG93YGIHPCpmmnFgyoTmynCnxQwys9GjT201oU7hsb3EqHr+ZYFHNlkQzfh2z19S6Qgypc",
+	"g207GAe9xxzBAQJqgOsJeXy7SHiK6Zsa0gdRABtTN0mLKWFTmgSI4goOdGg1k14RlZiBdO0KoL3WLNH3",
+	"C4VLRy3iIhPVDwVe3CpXA0jTG8JTyrbCkYSOlsfXCQ+WMCXSvny+lAfGhZhWX9wZbC7Mq4ElVaARTQI+",
+	"yHFfQ9QiyihPjWMR5iFv2GRTMEJTfteK03oexTVLXqmnlEXtWy3uxms7yxcUpKxOdLmz40rN15Np97ah",
+	"8ofRq9K9Wi5/e+wZgXRWyafwMmdyKjN+VOv8iHJmVGuRWz/HiryJ+Di/KwzBGzw5B0qMJdiY52i8eWBG",
+	"qpmIC9HRRRLyRLXjF6iRsIAV2xhxBrDTcRZOdUnfKizUZA16PTiz4Xw5l0sK/wfFTfjJRoiEZDM/758N",
+	"UazUk66FCKcAVVhmm3OkicPE4vmVMnG9YIW9HrN0xZO7YzC5YUi//QmiJ89m/OH3Dw/vG7h8DHFfoLBI",
+	"eMTGFtOhI5hrExhuKfoscsANwu+iBazyiDwM/JKoMtYQuhwbgCl30Or8GpRJCRpzF1Wjjzyai1xMSUjH",
+	"URtx/ou5xSXL1XfyWGJ53MRmJBTE+8ef9zQR3ZfXPz3/4Gm5agx2565sb0S7wtT5WLQRqm4VkbMgCgfL",
+	"Vug2y/+WQe2CMmgbElSlHKrJRdV+og1HQawC91QGQq5SGlabUM66ZJlxWVVQ5+Ym0+aJsAtMvhAkf1/z",
+	"0pv2x61Jyd/GQapb91Osd1pXqiWvVa1dWaRJFPIFTeC8J9HyfbtIxVvbX4bzuGC+VljSCHuDFa9Ssv6g",
+	"CldVI88S8H6+jZbvv8BucnEl3RyBGWp9rrvzAEuLwLHpkhtto4i0gB8HJSlaHpCApSyZhzHQGl2pR0iR",
+	"j8oAtm/CoK0jwOp0YE0uGANSMvKlFJT93hwO5DShgYo8zFkQUu0SJSxNYJZOPmwKrczp4jfcCL/TeL1l",
+	"a2194jt3tLeqfM466Qq/AZ9LwaBmTwtiUzRsIAI6WpQ3tg+MLINfyUOkWz3J2wYRzlSVXFUk+sZCV+wQ",
+	"FV6GTXM2JDP2ngThNJQuOBRdWrXfZZcdYqHkRWoqjFRfm46Wyu0nbWy1XUdy/yVhqlLmgAodye81wn+4",
+	"N7Jhy3457++Ze7hKiKobCozk/W6v2zvu7yg+r0gc3cj5FgMp9lFyRVKeL3LtEDrBcLs9ernEmLAgSqU3",
+	"3vBFZtXd7/iyPbPZktimE7loTiC8NVoTKVcGhcue6KBrLidRkQ4/LvuiBV78xzAkGg/ntEFxd44FPlfp",
+	"je0j1HjXRKR0LWx41GZxxXZ0Ip+J/TEN75npnFFqEFn0zV07MiM2N3/WmhV/d3uhDS3MwTCoNwxaMb7s",
+	"3AJo9eufp6pvvlnb6PRteBO3zYWOLKJF8sYg8FkKPZzGPGFBhwANGgQcjBPn05iMGVbaa47Bj8toVZ9C",
+	"NS90pV/jIfnR4qg25kubJkI3DHObwGDDsf4V86LNN89HzZM2Fod/4bxpG7603eZR0T/aezK1MfJHKbla",
+	"8YJ1ZnVJfWybau1k1WwGDHuSuYIYqdOkC1kDey4/y7SCdiRp3TMpjcvQpwpD/+ik5QR+Jvles/HaGLZ/",
+	"pySwmaCPnQluvNX2mPJtqKYfWwq46V7+jFPCrWJIdbnfR2XclbPAWyhWnfd1qZx9ZIRboPS5UsFGmFZ6",
+	"XKbYqqXPZY2aWkq2mTINIWCX8OV0BmzwWeDukI7dVzr2kCz9fJKlh2TmIZl5SGb+FZKZ9Up3m8zlQzXv",
+	"IZG5/0TmITG4v8TgIXF3SNwdEncfK3Hn1l/Q4/LRsnRzlkzVPBzydIc83SFP9xfL0zX+1b9G3q5WZhZ/",
+	"bV8Wd/2c78Gi3viDD7CZ3Way/ChnKit3JkwUV2sYIy7ggvkqoaeNHUAIRv30cSzgz9Kw3Y0x22hzPMTO",
+	"2/jwv6AZ1zJM+deqDdh41A61AodagS1rBSpG9ylrBzbJ6EMtwaGW4FBL8ElqCVxW6+7rBMrGa/vKgZo4",
+	"z6FITyveztEy7M4VwthIPr2FnQVzia9s5lebWQ9IAUlFZmgf1YxkhCUxE9AKpeZiGQumYhZ6Wz3C3M4j",
+	"yOfspRlN/uTOQkSfW5bJiC9U6ThHQMWR26F6Qk2xx8f1wzd5SX9XJ/1vnHH6+Fmmv0tIQmvBn8Hq+2jp",
+	"JE3xZ87qIal0SCodkkqHpNKhGezQDHYI8B4CvI8twHsI6B4CuoeA7qE57IHNYWXnKxTbE1UbPmUVgwSi",
+	"ypTXMVV/JGLZeqZTQfxlkkgTAEa8okIzzhjlth8u05NqLtNKOlHDAAqsRAiVufqEDKNgeY8yoi9DCOpe",
+	"PPNerbimFB9oNe3nTzRNwvdPGXrYLfdt3rDzebScx5ZlZ3VUVPKBOjTK93xF5jReO8zD3JT0B3WqawCR",
+	"bzkiFwdawN5LseDhFSIvxGvb2Pvw3KUyCpuBH6NgeIp3lfGPXy7nY2llFcWSbhmB1TNwXfZc5Cuo0XWo",
+	"MFaBQ2UClGwA5JuI5hSKuEk06UwtG1th/6kVsMIrZvasAddsTLOC225NoDaRQhU9E2M/jVnUZlNma+Rk",
+	"SKnfi3J15iHImJoISH7MfJnmR7pz1piBjo1W8mrDb3d0/Z9l2nTJc+TYVgP1xmuvKK7u63VLkWAJBmLt",
+	"k+o98Yav2gNUZvkkCnxSQofSoXQROEZxrzo2BYsix454FTOwO6x7s/7a0kltcc5AGNccstNmOb0XsR2t",
+	"bknOdVIRPno1qRHITfECK1MAdUOuIZS3bGT8sqlcNv70jbytLJilJsrnaqol8MCJGQDjcS1XNgsdtcGq",
+	"N/x2vI8OBc2iyJKHmrzNsaTbS0V8PoRWXSnjzXKywc6+sSj/W7b6P2oljkHz+5CmTkVh7CJ8yFw3ocpf",
+	"yPr5TYQc+dhpSoJwMpEDgfQWfocxHpDswLCuv3Ievb5zydqDJlQee3s9S5m+zed+UDY6ak9byRJxnjyW",
+	"TJldZtKyLklHSd1kRIXyohyp3eY6mcaJ9v8sMvnlXuwRFgWXChfgK122UOjS/uKjlRu55jEjW3RQV5oc",
+	"CAnYJIxDzdNfSGvGseLwbyGGrq2bylLI+lbLGjOWksPwaDn1znLZQ+A/bT5Bz9SNr/G+8hz9OmMQwwPN",
+	"Dj+jcg3Zqmlm4FCovRiUBPXm5NrIPNS5FNlUAjGnoHEw5u83aa0oY9hsSKMG15dnAb+o3ySDx8BRdfro",
+	"OZHOnaafWqlO7piX9/XWDEBGAG2F8+uWUXtH8S1IvAeTxFoPzJhiB6dn5IfwG6AzLxe7lXliG4d+Tz6j",
+	"EowKGVoQWJivGikxCKONl3MsapGfSMspWcxofNSRI/m9EJHEKzZnMTKt6nbbPr0w3T9d8UM23uAxJgdP",
+	"P6Oc1HlD4HQjVLdBZaiSqXvHXGgmVTcWSh6k7EHKbidlWxWIbZa62+/UgxR+9FK4Wua+kW5MS4lrsv6Y",
+	"L2/meFcT4lQ/YXOUu62K2apUu0rHfKRC7IP9ftAsn7NmOWiSv7ImeQV/PYWZai1XrbVXKI6qtYfGger+",
+	"odYqFASjX1P6j4FGzkxyjKlfsM8ryiUT9tGRIqjayebYfNnujMrDAa+wKQOdTcIrM6t0EVbn4q5fvyhm",
+	"Eq13s/q1jjY0K+BkbzO+uzB2iJ8fwjioG1EWv9+QBpdyqr7SzvV4EGMrNj7agG4aV6cRzAjzv3OlIWa5",
+	"LszGGgxaJVHrc+YFo0Vt5Pyqqzm2R6vmxWXgvFqwxHSMtjiCr2JGuL4XjbEx+sweHg6vQzw8APIv8Kfh",
+	"j6Wu0MUT45GU3jHiyTHL78NAf60MHQ9qd/H+q3exlzCR8kTdJ4inJbOHxSL4IFMDbCZeP+4K7mBJ6uEh",
+	"TzlXNy7AOvWwdVf15654ckd4/C7OSpLZe+qn0RoeyifEU9/choGQ49cFyvJvGkVqJJjC9Yiga4G9Bd13",
+	"8Y465x5cWgSNKDSK+OoWNqsrR2bqrrPmQiZIbFhidaEljQlLEr6ngUIlABW+6ncu1ZKylI1wP6Uz2+Im",
+	"fDIhzJ5IfI+lKHfb7mqwZ1mbotwbzkR6oap52y7FrBe1r/o6HgjgfZEr7XDZizdN6oqsCvrB6cnDAdX7",
+	"g9y4HoLPoHLXfsRoUm643gKLu3+6Y/CG+hG2Bufug4uihGC7+giU5x2C0hwE2mKZoo+gn9ghVJDXr97e",
+	"wNevf77BY1gY9p+W0a8scu08bErwF5P62xGWVEJbIGZF1kQGryFYmn3SJdvCX5T7VWv6U6URAxGA2zmN",
+	"6ZQl7rPHV7GpX1Jtd9rUCHFUNObxes6XgqgH5TeQHxY6VgcXOzigF58HOEeT1bZg4mMmVBdgugm946Pj",
+	"ZzZFkB/I8z/hict2pYtFtL5VzZtwvKV+Vx8ohQr9VlJyKnwBmAK9tYTcj/tR+ZcbKbG1CCqWNOcV6O61",
+	"EVTdTm6xV708QBCRdsO2HbyDKWTv5Za8IsPeJfF8Hk+i0E89Ek50mwnOMS7DXmb3RL3DXOfPijZ+tJbD",
+	"sWeZzGigbV+snXx+Q6dCu9/yUvAD4BR4/+nB/+qeGVXsQaBRCetOk0L4ZBIxll7hq69CwciwP+iSb6UV",
+	"r70NgPuwbfoO/EtbdkWjnCgPoAwecPTuaDg4Pp30/QEdX747cvXwz8PYfLCDPTPYDZROl3yD3XSjrPPX",
+	"po6C0IW0xTN8LIjmFfijzBV4PV6DWDQRo1q/wXhNI9ZHp44AybU5bJATAzpMg9vgyNUmXnCQrb7Zo6y7",
+	"+VaVhOt/Q6XQGp4o0oSmbCqHOkkY+0N+R32fCXHUOVqx8YzzO3mZvk9FhXMBomx8DSNE7XtGdp6/k2oS",
+	"HzraVB6bhnIU0F2yd+tugC+7dla+o6uF30J7AKNBrjsIBIyyCqRRYf60NWHZSugonADAlvMMXIVXZChK",
+	"85giEHgAbxl+pktowBfpiGQmpel+xayPje5jwTKIGSSJ4pRnD7+ynPIv5MsulqlwxaN/M5AhDX3LwQ4c",
+	"y5OefCSvdt/VzFnRDnWUl7Fq68iSJPlYq/X9Xg7TuR3/q/SJm+VJdm2KANzQAexsR/Q6gIe0LfJZvdu+",
+	"Dd8ODmdRhVTEScDrUxMgw+T/LtMsUQE6LeUJ/nXPEvld0S+S+suWd/KpseMiW0pCNDrzJ+DxURj/zzIU",
+	"9iX4EFsDmyfbH6qP8trZXJn/WH+Y6erswuyzTH/B0Hwe+2EEPyWFcF6oFF++fR6nAYSRyyMuDNtUDKgj",
+	"CP6x1S6k8O/KyLhqG6LX+wrcCcuMlubKIiVQdSAv1+oMzXXCJpNipuRPOwWCUo0etfRRd6DrLzVyUrtZ",
+	"hVuk2CNvvn1Kzk8uz/LVfiaqJQCnIowJmuHSozDpiO7Rvl/vFOB/2MQV+8GjOgLUm+geMt9pBglm9oe0",
+	"45XfSDy+TIRH7hhb4E7oEA8ay4RHlAzIoTdZnpx2zq5M3gr5ixUqkjRx0GvtoBOLo7s1vqzeUMg6Am1w",
+	"OjCipJUcm5xQGE/+8Omv9qHMwQ6B9npRlUA3ogG3RBpmKUR1I/lSbqOTk5PLr7o6KqjuEaYpZcqAoddy",
+	"5eXBjdUst8nJW+rs5HQHrmjfQnGqtGf0BcXgioWctAdz5gKGltIwdq1LQZuMYGtbO7iTZVljDJTupyN/",
+	"WFsXoo4WNGnkAijgCliRjy7RhxoMCvsk21dtrCWxsbwe3AI6KGBJVW8QC1GqBCpwnDAaYPfmzvdIvxZI",
+	"6kHAUVdkvhQpeGhjhlH1atyogN0r2CipML5ky69c2FEPfd1Lq12+YAWG6YzchXLo+rCqVPgk82n1N/B5",
+	"ySoaKammrimBqJUx1PawnucG/HcLpW5Ewb3pXq1o4CW2cToC19p452Bk6Zg2WdE4FZsafvce1+ifbwJF",
+	"bpDM+OgMmoOzYqkKX9SXn7xhYhmlW6AmJHCjBuMy1m256iurWWq+ueBweQlLl0n8tUGx9ToQpojtApg4",
+	"F4PO4vssGBEqyHfPbwg+hgWAAlAIl38cq7IVNoTq0pTnJWQBSXlLPKftks1tZ1xfUphlGH6GAg5zfEWo",
+	"Kr3FDAYV5NnzH5/fPLfu2f86DK2pqV0Ic5F8lZQv/VmhhnMzPIcragDZY/uUtHF3Lc92I3LtQ1c3Dyhr",
+	"h1Pzhw0culermAUKKKFTXPj9L6pL3OXAK7IVd0pBa/RbiMDKWaIWIj5G6xBqRNUb5eWjzuU2AnQtxYk3",
+	"QrWq5DEAMGkVy1exwq7NqhXkyqoSBqxn0IwRlhr2Q2jZmNMp66Z0evT7hw3l25lhUaf+ckQ1LsgrNHzU",
+	"NFUtZCJm4WLLsmYDe1bKHqz4MgoQRAZ9STktxlgRGX5hhu0zY6BhKCAjCO6og9ZFxuXFgggCfL+iSVCs",
+	"TqNxXJ81qEPDyvRwuYI2e6ErEkO97AwKMKK1Y5fI3VOMsP4m98ZWQxvW6senuswxeFClXtWP9zcW3GX1",
+	"DtvDeQ1QbM/qiDVImb0oO2e1xddFXB8bucd6MzUEsw90rbvrOGUH0lmTCoPokBhUZocoV76DwJ7S1cNS",
+	"b6IvBbmyXrBAqn5vJt/5+Fiw1FOnS34HES7UH2EqbJxasfRncOM//tT5qSAWHzwIhamMfXBFvHdgJb87",
+	"8qAmdlkoBDoabFA+udfeGpDXmrkPjfGOyJfeMuz6PMLy5RkXqfit93tXihr5QcwD9lb50d0742G/e9cN",
+	"+RMuvK/qvaUB4vrA8+W4B5OL01N69KFq4Xfx9uIhAEeNEYuq3sz5ahHdBhwOg/FKNWA9kRbtMU/JnAau",
+	"RpeAL1JWjQy4iKiq3bcDAZnhmbkxWr/IX9TKCEV1Y+fyLfzEM+0VfHhwMhlKWsdUsNvqKNyNFcXOHH14",
+	"bwBL4vPFUvoD0rXeHGLbADSLoTtHc11+QnH2spR8s2oauFyBrdeDTcaTUI475PFtwqionhb5XSdrc4Iw",
+	"CY2E1aSCExWmM8OZJ1Iy48tCHdVZT+eMAREZKhfwLcc60YtTTE4szgW5o+boBdOYnPaghTSGx5OYgcsp",
+	"71cvVIGlvEWrQ2GGtMoqKZjFIlpLrQFxWDkgYTbP7YyKWcOosuWPTRL+B6tYDuqn4T0jWEukdsqEJ+Mw",
+	"sOLCI8yz4HM8s1D/+/jbiLH0WOemj7+FpzTeXN/C855qjb2DoylNjWnCl4tqW0oQuIAFBnRR2pxZ0rHR",
+	"yJ/D5d/JB9UdDCkpuLbNyyNSKmEF5Ql5wzp3WjvSHsUsagJi1/JRMQvfaNBFL+FDPQ3OgmGG27ltFmEc",
+	"s6BA/pVtGHnKoVUHDGmTuVvGeN9ObdmWW2SI7C14llwGL4vTcBKq5KQjGX10ORn4fbbR4jXEH3/Whg/B",
+	"M8UqPZxFn8c+S2JhTae0JSc0jFQECcsmkQnKC1i8xmY1ulgk/J550nrULUbkVyyxjMJ5KBVOEk5nKdZ6",
+	"0qCDLk725OZVlgic9wtLgtDfiVKFHafpvCr2nP7aRplWkKWqII7PGeiBkhoYEcGYEVhvMDJ//K1Sv81e",
+	"Wf/8j1zsRFhhJhRrbDez1eB1YMZhBnUZpZsQp3MBt2YyohAY/1BPqZLylEabZy6i8Q1e+aFztKKhG7vW",
+	"UKCJlE5VOCLhUSRVjbwJGjU6ZMwE1EEpldXVG59G3gicJ5HSRMEyynMQ4HmRGmwZp2EkfyLuEm8VxgFf",
+	"ear0giX3LMFbseI4zmgZ8MoraZiwRPCYzOla/0pqpdSbctjIN/pVzcIO9tEJTGoSu7l3Xid8HLG5EtEB",
+	"RxaJhN1jjIe5LMLGAYTLovudt4ttSVtlAJlNlFmyRofb2jPb89bb/l7h6eBxUbushcvzlM8XVCVISr3+",
+	"ps4lg20uNP9vgsWG8gVol+yUcBOgo0gDSQiOKM6W1ar4GHQTBJxvmKZ8cN5BuGXl6HcB0zywCzgESxsz",
+	"bb2V136oi5lemOWDSpeWi/e80CKdlZypHLsSJl4LaAZMHKj7rohaQuLB6ffskiL4BKsQpRaGgNNSqIrH",
+	"JSBZyPk9kr6jfycvHHO4Qc5YGcRBP24/dUiQpNGzsyFZI+w2+9Z6xNEoDPtRf/Bw8Vdvz70BHZC531mb",
+	"k66OKvlUmYFXbFTcbVfOGRwkt6d8DZQTVGcQrcoil0X69PvvjvuDk+GIqGARgUZd+Qjk2Cj1Fz107Kct",
+	"bJe8QMYCnwh6Eku6Sq6Q/H8/y8ZJPY7XOwPPx2fdS0ddyG5XaoBUUlO2SUKgMcHeL9BONYZMqjztYuqz",
+	"tDpnO6hpGVYGAG+MudYyDCjCP8x7lEOCrghg4LLiX2BbCHzbnE1pYIJc1Y904Tk34JHYlHjRzvmCR5Gz",
+	"naX+NwBvitH7JlQNWRxMGiB5x1qkdK0tUuhUBH0GvXKEkkkYpdCnhwmISeHmUCjSMOwQdrtRXXJtyI8L",
+	"DVW7qOtDUYfv58AagR0V3mdzMDImV2rAkdClMw030ifO1b1YrYMwR53NUwPPRVXFE1zkukkiyAVBqEoX",
+	"T6QtPVMZHjMwcKWLCcLeJlAt5adWbnALYr7ZQ4c1mTE8ntmpyn7eWqYK2xr6GU2TpStBpppTsMdzlMsp",
+	"m6CvMqREAR5lylJRaUTfsvj+thJKwaKyIXSxYHEgwBu010/VxJaSLBujqMMGCCBPZ9IhRK5Jjk3rdgz7",
+	"1dMXphdKs2V9B51OCy7ClCfrrRKrDbA/PKRH8cic0VixCJbDcA1IVB41H4Sik4eFv3VNw9OMiRnRhJYC",
+	"Cm1njEbpbJ3R3VmRyTShbBLebZddP/88UCluXJ3chqQsIw0qNHHjI0APIUuEnY8mcOdqxiO2KzyKlvgT",
+	"W+T0NgNUgtGjXPTTE2kPJNRXfU81HPnNGM+g3uG2OmyMJMUxW2FnvIC+3Y7mt23smUFbvOY9yTfaPtwX",
+	"uzjgDOia5V1kmQ+9tfW9tbvwwKsZx6gmSsvpblDuGaK02sN1mnyzYtXjWCZRRZFU9mzy5SxNF2L05MlX",
+	"HRhYwqahkLv8S+6H+DFPCgMiX07D9L/0jfJ7+W8hZvL6/Gj1RSJlExovEh7QuDsN09ly3A35kwbC7LRQ",
+	"ptuIgyhXO/N7RfHMRHF8ZWHRcjVRt0yYD/ry1o3RqWYXLrnKzFJlKYZBe1HeewyESJAUEMxPWHqbIGR6",
+	"0cyQ3+mCZ204G/vcTxgkQmlG/4RBXBtZtOQq1sKIQnI+pcmUpbc1iKY364W0yaL5qMC3Zdzk/FqN9EIR",
+	"uPNOmUTMcbvcOuaDQLuYulsU7EGoOlLv2LE9lcLjhD74mc5qvVH6H4GLNMyzR148ep4sADSsbTzKzrvK",
+	"/ZrsTG4vd3R2Romi3XUj7UKzK9XamrhO0bxW8tbJHRCzFUsy6uIx8/ncdHhmgR5T3qzMST4hXt4G9ZSJ",
+	"WfbaweTCsef2V99Nc1Zwnd1cty4vP1OLNjun5eUZ9lytcAry3iFxcnJxa2a1UiRkS4a1BwZL9k3G9rFC",
+	"LxUdfn/3UExjtJbPibXi00VqmvaRfkaRG4UVimQEyrEWYOmYux4VIOhnG2m5qgputY26QEC/HHppujcP",
+	"MZb2feGHYMougco+ctSk9bj+mlGUnfHKh4IARAy2o5m2Me0Gq4nyWQjs6o5esqo+pCIB/ZYKw+oh+yiR",
+	"nOaIeL3HyMj06SI9zSfu7xn5aT4//UqYHUXeJk+zp2SbN8peFXlmQGB1CIsEzl+XXFuXgAkdcwMfNqNC",
+	"Kh8VFxBwR7Ydfn7zIyr7gsC0Sx3lHUedI/MTDt44dcnDWOMuPiOysc8gbtXKWtpJgEqZuo8kStWYea9p",
+	"FEsbG43iQ9uRRT84PLRvXulDgGg7mX8IGB0CRp8wYGSQ3nWHaT2/jKkCepwsMw8PKukdA9MQGwe1jEqy",
+	"jXl3CDkdQk6HkNMh5PRIQk6N326rQp6fpMG5s2qeKyfZS2NL/hA1OkSNDlGjQ9ToEDX6e0SN5GA/Zcxo",
+	"cxjoZ6TH+ehxIBXwycz0QzToEA06RIMO0aC/W/nQIdJziPQcIj2HSM8h0nMoNjoUGx3CRoew0SFsdAgb",
+	"HcJGjytslE1EmyhRsowYoWO+TAtIXVa3REPgQ8T/WCxYDFrNoP9LGYCCDKSk/MFQEBhPV4ERj9AQ1/Cr",
+	"XeKtaBKbj+c00BDGRAF5djPwYrgqQz3X0K6KLoD5PA4UCqstJBQjqHycBcH4ex5qDS5pJxTOPgHiTXWQ",
+	"qF8klahE0FV40iEEE/Ij+slA3w96RNqOSwTbM8hYVKpvqcnkcRivMxDe7tFukPRq3XexHAd8TsO4vtEn",
+	"4cFxGB8DwJ7Y1O8zN6V3zaAIYPJ+gpvK4uTGBoDNQ+IZEHQ4FoIxcUWoqmNUNTO5iJuxYcsYWk+f/0jY",
+	"+0XCBFh5iEKXsvcpEXQtyGq2to4kDSPrl1AumcflJ+4LTfT6BfkvRU/zpUKU1C/VFeEf7MuvviL/Rb6o",
+	"2yBfHO0KRnIvRm4NniCY1suowcRjkEydpgVL5mEqXLIQJZt8uQJjq3Nqybtlr3fif00GvbqtO5S29lIs",
+	"WOwEU/x1FkYMfrMjLS41plCQfy2DKdIbFNz7jTBn558KHqBa5g2cpbiweh2tvexp2r6hGxZ5yy5ujd9v",
+	"erEPira9ov3Eqm3nGLn70nVtsW4PmvAjaEJ7UXrDix2pxkejpKzXu+hfDhpvuo+ow9pN73kDvVKtJn7a",
+	"opnjaQ56Fk4ihIowBYcpeOOP88Rik61CWbZpUGogjPFoCpajTSnkP+XuziU/C5jUdcud8/1P9wDvXs23",
+	"75pTgAxvw7ufPw0po/OvV2zsotPfNap4teu/TbfQt1jFYYUiwCCBzeOuozyYKLvnVniMlkyrOhSXyYLd",
+	"eNj8IWpS5pvd8van/xHZLMV5/KvbMK3yh5+xsdKeSn8fNk3zora6oPFWBYZu1aErBQ+a4m+jKfbl8x4U",
+	"yMHp/es7vY9Dj+zGN65QL5rysz2HUEZ5anQMj+s4hHapZI4aCXW7GltVsoeBqxIyMGcfSfn6vV7mZps9",
+	"tUuWWzshWclaJKc5Xs7HLMlx3VSIKbUImm+2o7jRFB2s9I4TRgMsFs5xHm3issEnVBDf2stiSp11FzpP",
+	"iE/jmEOFLrun0ZKmTj6dTRbSSYUeehHo2ciS9VunFavkt3xP9SVudzWlrp/UArk/GNRJ2yuyFMzmQ5WW",
+	"kJjTKELW0t1oy6EzKGayLGpdOzaVkH1OnPEypB91JPe+fUouh6fn8q3lFSRgqdRkHW3liVQaw8TnATJs",
+	"YlcLxMn0PWWhgQ+pEBqhIKuEx9NCwGfGEtiSUsiqgrV3hdM6eHe0KVPHksQVoXqLbzGn/iyM2bE8Uea1",
+	"8uO4p1EYIDkqPmtDNSpc5BAC11Gk50eYSpUwIRH3kQuYfMPW0iDud3q9XifLrGKp9YyiDZ3JET4P07Qt",
+	"QTR4FHrxH05yey7PcyxSGruK+V7TdJYV7kHlWX5un+gd+6SwrpsQ+GrPODDHUyEdGLnrvJ3vKyg6jgIm",
+	"0tvqLLk35TFTzIN4MdEXZ7J+FgooMhZpGEVyjQssdr1mGfR2i3aBtInpskJVfX9z85rgBfl8fq+3ibkv",
+	"DVOXlXgjTWTdMlPx9KNvaEA0w+wGK8BdJ3kdraQV7kGl1Wgc0fiusPbWN/VapCBvFZg5vp2ZvI4Wa9YZ",
+	"0AIn26IV0tfiLG9ns/2K3X+G0B8jx1hMGFewsW8iQK6O3UfSwzH87bnZHGwih7QG0II5vqz6Nyn8agZD",
+	"w+WYcQDCe2hWLCDXw7nD3qtXMXOzFhY4BvGKgjg7qz8dhT1lz05Oddcz/S3FjAW/ZJ2IreohdD8KkoRq",
+	"7aC4FVPs4lA0zdJvw4LLDs7IigqyWI6jUA7AsaHaleNdEW8exrd0yjw9tXoZ4gxlTn0E4SeH+nBUtLQv",
+	"ZYG2xYoWIRPpkXMDnSzStXH35lycMTo8GwyGQX88Hk7GZxe9yclwcu5f0uDyjF5MBkPmX1yM2fkJoxfs",
+	"lJ75Z6eDsx679McX9By5ElKWyN/9v+qhv/WOL+nx5Pc/z4Yf/rEDQ/JEt5E5hGesGraUmMZ/6Arbjm6w",
+	"hVYvPiFi6c+Mw5hFOdCtp/ZGAz9Cb7X81E1nftINea5hxmqTsfz80/5gH+TBlR29vxTGP6MJHpOUFsxU",
+	"YHTeyEltLe1v18f/hx7/0Tu+vP3d+rv7X8e//+c/WmklPXqXnHjDaBDGTIgHRQTQcFNPAuvVERDwZ8y/",
+	"q/kdhxtd4Jml/ozAU0bE43ceTPRqtiYxT7vE+58lWzLhAWFuwqDLHYKmKwjE/IuPVYAcruuonSmAVlx0",
+	"pBudhvGSZXn7NVlJC9CX+jqCiPYi4T4TlT+RoqqSlxCR8oUgX3pvv//55tmrX1/ePnv+4/U/va+6xKPL",
+	"lM/BlG/yoJTeMbBB9W2+YqKGYgOfSr9SymBo08JD5fPF2nRycE2PC2yQvs8WqaIS9l5fv3374pfnnjPC",
+	"9idYL7BZ7sCU4Yn6x4eaevhBjckolwx+dxnTexpCrqRgd/F25paxr9TWcm9wn4WL1BVKYHEaTkKlveX6",
+	"wzIosRYvlioaq0JEZ2TG3tOA+eGcRqrnU1799vvr48HpGVYqmFu/EHLj8Dj0aUT+f29fvSRf3rG1IIIn",
+	"MP8xfxdji9BXhh0eFBg4yNAjqkMLK6kVzYNJwKWYlR61+UK7J6EgAYtYqsI/SoUSOqVhrJrMw1S8i5+9",
+	"fKu6eymJwpiRCVO35D1H/bB8JIoi1gKZ8CjiK7gFXhBV8lvGiPeaR5GaeK9LfmSTlPBl+i5egU8FHmso",
+	"UkUJPZb+azLVfWZhivmQPLmzlC6i+y7ObZfeZDzujc/9k3FvcjY5HeR1o1GK/bN6pdhaO8C2ktOp3ZD2",
+	"stO01kFq4IflmCUxS5nIiLO56svuZM3CbL6AztdKM90dMEuIXvBiHDUf0XxQaWLCsBPwVrB0Y3Thjbr4",
+	"rby20k97pRt67MtxA6rIZihgI42kEAecluPsxzpWG16HJDxi4zAOpFGv7Fg9YiJ/PT8z2Z27p/cfVBB7",
+	"V0gvbM1/mq1vy41mGsfAlLcJ141viHJCdAiWWAs5PXj02+60iS2ONm222u1UEY77FTJn1n7A9FmhLe6K",
+	"eOq1QbdhayqIp9yQ7Me8s9b83dFIydp3UE52vGJj+dmcLkCLxlzF2iY8IXdsTd4d8VXMkopgUHvTWw3e",
+	"1eGJAlkvKqgmCAHGavHykr9VyO8VPPQp7Im6HEblBs4GXreVX0c03mIfu0Sk3MVBOJmwRHrk0RpXTWRh",
+	"M7XBKWROtDOPw2gT6sgljVFi6zGon286x8XzXDPN8hREbJLWRCuyMUnFqZo59CTIl415SsKYePpCb2Rs",
+	"RuW6R+E8RI9FN+mE81CLC5cz3dsUzVnGUjhXTKIaooaxQRPVPoeo53OZt60SbScVm1QKdJhVM9Df69o7",
+	"T62Naw3zYXKYxzmV5igMrhZ+BXWotjPIJPULI7Sc6GIRheA56DhNIWYSoin5GYjE4YfOkRvG4aWKMhRm",
+	"pUaZ1yqdGryBl0WAgcqfQ8ymtUjZfFN4ulLOv0B1Bpca6Bhl/TWWNZnEfGWEcOPjotg3bdrNzcJdvuJO",
+	"JLttrJSPR8nULJqNzNqMjPqz4mK1EtX2sa8V14UZzI/SPWl4hataJmCTMIZZtGKta75M8mareHCA9SNS",
+	"A++ooUo17R83KQP59ETe0ACxYH7zAra38mp35ZpGgdT2Dd5iJMR6wQiVTrkoFau5PSy02aW+l99f1db2",
+	"xSxd8eTu2ECjbRCmj5yn+qQidwclE7BgW7ei6nN9LUQ4NWmtVgmYpse/Qyj8CAtUKVWVzKwupqGFH8PN",
+	"VXKJm546ufT8niVJGLQFo8qqmCGguWC+beKjjxeKDPsERHuGt3eVHQIDk4jHwfKErPimpe3RpqHu0KYT",
+	"eOpfgsfdN3T1k8re7iAOEAYNdxMipexrS8FGgt/KbynySq+qCh9I/2IZRdJ3QA8bPQ5Xa1J9KVc2ss9t",
+	"yzXaUY3BZNruiC2b3a2NsGfy8c8FkfavY5g8ABouZ6g0PkAvUmF6X1XlmfyNL4S2TVQ92txC2ZM7axJC",
+	"lUUYbzpCgsbBmL9vdZD2ZvC0QpL9bNDITlrKne2o8DKx40Az7xCK0jeTrSpKv3cCvL+3kGrVWnoQWgeh",
+	"9aiEVqWIeuuMDP3z+qcfjWwQo8rcImTKTcZdZBlY62Iwwl8n/D4MsqyAp7YLwit6WEWyFCyLuoLXPgsX",
+	"C+WT4LOlNW6CVTlzXFfT29G/HLBqrgVweHF6frandseT/PQCuHxLJWAg8pUDQo1LoycI5kQxGBqTXuVt",
+	"SgDrHfQ//IjRRJg+l7x4/1SuqGtkD/QUajf8jbvSmfiAu0ruwhiFCGzoUSF4JN8xU8+fXUyxtgn32u6m",
+	"hEO2YHxRcN2OXqLYfK362lSku1GDbVO0qHpiA2kALaJlQiPcRskyUtjEoEoXNDGlScBvkqqGmAWPoDbt",
+	"ZbXGbxu4C6EwKl2X3+VbK/xooP4zxGM9QDuKH+tKqmxDGZIWYWrwVLq+Kx+DNWI66mAjvnTJtc7oZhEM",
+	"7NlTULlZ8TUlqjxaZYahUw3CG7raKpOpWEco5SzXZd2QhsxYVvOFDVfw80C2iu03giX3oY/lqzRRBWWG",
+	"VUFNR6YDrE6oLnk+X6RrG7w2KPQdZqKiAt9nY6VODuCnbzVnlJIYF1kkBeVQqVPHrCLOk8lAz+kagKJh",
+	"WlZhoWWz6i3qx1kz0CFYoxWVfV6cddToNSZzXUepbhPgL+j9ae0cn8eTMJkzR33dCtCwk3tpA6aZVYBl",
+	"iETM+EpNy5fmIbfj9Vd57V8YkVEOCtRAjj2PYQCf7Empn2dtERVV7ZBMDrg6OHLCFNsMWjw4e1B4D00S",
+	"HUJ9nydBGE81mr5+4ZE0jyKWMo98qeykr1wnVoNBrQERAuQija+Id8fYwsOhxFxNP+hdNaBCnhSR2mf0",
+	"HiUUtKVC1S3xJtHyvR90fR6nCY/k4xkQLyTLmI1IEApgvvJGlowwYiOPcpFDo5DvdtQ5kuMsolCor9qB",
+	"Kp4+ngQWmArtTCioCX2LNsagN+gd9wfFdMMXaFpZgNx3bL3iiYYyeQrGizZxntn3eXzB4uvXL345wZ/w",
+	"Okav9slP4Tcje6fKp3uukY+wj9lTBpwyhTJVRXRUxGgIqj3CLrFkIZ+QmAm7Mktu3zFT/Q5d4v0jYRNP",
+	"1Xhn1GQ4rwXbsNagzttluYKFgjB1JPSNAC6ZkXVZD1eqw/ZZ1Qmp6BdXiydu9EGClbXrTCynS1heV5f8",
+	"wBYpKG7oMcLOLDjBOsAhFNUcdZccFmo3T09PzjY0a35uOUtIVtrDNEc1r8czIW+t14Pzm9Ln2DIHkfdx",
+	"D2mIT+LLPBhW7uDbHHybR+fbNGUueXS+TtOB/8V9nzI/kHKAHsYPdPB09uTplNfLfP+wFTt9vBmngzt0",
+	"cIf+Gu5QKwLNz7qiwRzbTS7NduUNOY/GWeFwKGc4ODu7dnbaUVsfnJ+D83Nwfg7Oz8H5OTg/B+fn4Py4",
+	"nZ82VOwHZ+hzr5SUHs9WnBMHl+fg8hxcnoPLc3B5Di7PweU5uDwHl+fg8hxcnoPL8/hdni3dnUMD66GB",
+	"9dDAemhg3beMSnnCtgcWNu2tKJzgac0AWX4FO+EujKV9qHy4UJgHtsUO3gXuvhxM1UDDmmEqwzUDJtX4",
+	"wLcGb6sAbmfhAx9ZYMYKFEr/+6hzFNE1YvVaHGDmZ/bSo9OvPFcwEdDa6ekRApWqqMU2Lh+wXS9d1da+",
+	"Z0m6s50tH4au0oyv1Gbn0b0U3WledxQoxvRjnEqAJWkWv9AI7CY0Y+69IjSKOug1Ky4L1b+swJAawww+",
+	"U498wyaNGuDa750FEJI4ImA8yc+V1n3Ai4VRqBHx+DIRHpGuH6qUDvGAkEx4WrygAlJhqzGbcIXxrrWt",
+	"fSTl0+RBgSfkj5H+ah9naFC1I2GACvO4tUGojTT1znIvInsEzb17M15MtOM0CHeGwZ0/vfhtXZm7VMMw",
+	"inYmheq/N3Eg83IralgFukftXaP2BLI4mzscvasrHVVgydjZ79sNN7JaNlW2tVauW2v+oCAAqn+mTo9V",
+	"oZzCb3VyRJO/15y0Z4bfsWWmSVnniiFCVIt36qcu7GQbKTjldyy2Ma91lqBA2JTSNPSPV0mYbiSG2giM",
+	"wOfIwvhgg7P+3C/Tmevt//cxirjja7igwLUIPoQeaETDOQuuUIuNDJ6fxY0Xx/+t/tX1+XwTAyMu1C1E",
+	"Qx3LkrHdKmhwo2Kbc9ZemJ8R9bDjmQUBExAKsqBT1gIROKcuasCAL+WIYMlv6887XnRFUhZFQrE8hkwQ",
+	"uqBJ4XSeTvr+gI4vj88mPXY8lP+5pMOT4yHt+Wd03Pd7AbM3zXIZBpskxSwMAhZXMG9kZC1JOJ2l0sak",
+	"gQeuJYLEjywjyZ7cDH4f+W0h4M0xEdUlL+DNpboElbnuEA/OrNcBaqQZ/pUwKniMf8EmvQ0Dz2QhkNQo",
+	"5DG6tbBX0Rb01EaQd9pbD+/1xHI+p8nawx8fI+sOw8yOtfXsJIYaqT4IjXbK9zCvT9WefDh96qAnTUOe",
+	"sNvszWt4AeSVSF6lJq8gd2ox/CFOU/czNzPrudZSjBRTEkxorLNoMxoQGivyakVVYaZcZGHrIfkh/Eal",
+	"ECHKqWW+CoZDLirRKDwBbChplIJNStatgL3xwa/0yGthvZHbRm7GGrH6Bi4oiNUaGfr0+++O+4OT4YgI",
+	"n0YZj3ZEl7E/20Qpm50I15CUg3WcCRknJ+JFcDLp+X123Btf0uMhPb04vphcsON+MPBPxkN6Ojnr1Q3k",
+	"vDaclsn1kiNQG0mr2ZbAtg+n18HSjF+M7NfN7U3HXnTxeAcZZ9AT2zQcYQVEfXtpD8gv1INqD2o2O86x",
+	"mqy+c6j1h/cEBhHwmN2O1xUM82xVJhlGf5opUiUes04uEtrv9VRSXM2Txf6Jp74kPNEYB/qJoFAIMDxp",
+	"t/TDMrZ+1rhu1CxYYR1lABpbyJzebPvkxFtZrlasYu7cFeyazP6oM34zgdPe/i1tk44OocqJlEvxZExT",
+	"f3aldFnCl6lBTvPlRAb6BoHkbcm8SxCnDlRjpr41ccwdW6TvYqkArzK1aiLLyMVWsL0jR679BRqWyEcC",
+	"MOVYM+LKUanXVzM45jxiNN6SudqnwqdBRR7OwkCGwUWC52l+dfHHXoYH5qFFvO8cIh4rPITzTmaNKVpK",
+	"KaiK5TVFP7Edc067dzj70KlhTLLs+hxNdFjcDIowVhmMhWWxVyQvQPqDHfCbS/cEsii3cxrTqStGBsw9",
+	"qzhTZRjlKuiOcAckNyC5MadTtx9sBojQiGNVQiBmPEnVEKGwC7KO6oCjBrMq3PQzRIHB5rcjYzTdKurY",
+	"r5G9dp/7qXlsxAwcXqNAA25IgXcBd+kOpLyqG05HJbeMwCyMz5WH2EWmBNISVV62cQzgKlE+hQ187Za7",
+	"+VSPqYF008NyS4jC3lwkPDhmy73uxf4Q3C2X8viJByzjLYhYmtGku2oueLKYgYp4sHjogVfmqBmG7UaJ",
+	"0v6eYCzwOuhR8DsWC+Jh/BN8aZ7Kv9AXViVrym9mcXArmACPq7BpBUs37NcG2QY0MEeQrMlnHZSjCsmb",
+	"QnxsU0qg6eTV5/5VGgPmAYe5laPSckzg0LCIueOVb9U32sh22iNHVkXx1wG738FUnSOB87TCboKvVDE0",
+	"hnsJl7sv4VHEl6Ww9S5G1D+3/aoa4ZYvbBYdLVZ4UoxNlWQMoVHCaLAGDzHvQype6CwkVPLmh73LXeyH",
+	"s6KTwxe13sTbzBneKpbeyYLpKIwfHFL/u4TPQcfnA+UmE7wCMsQUCrY+Stw829ouPLqHxc1xXwx67h9p",
+	"FGzDiVPJ7dpweaUvAcFoVLH6+aqm9T5kq68xRBLeMygHAf2SJ0e1I1AZSSrUUC6W1sHmseNs78TRANv+",
+	"c8gH4FxWi5T6tX4eBzADz/EpxW4nlVVwr1y53EIv4BfCwPBnmSvz6/pbUEMAua6l/3itGoyADexKF2jA",
+	"QTUVHlmdpdrX5FV+o5mq6p7Cfs8uxkiJfPiGzHgbi+CQkfmMMjKHvEBlXoAlaWXqSOd11K7EeLOJQOfj",
+	"x6EVmi7N12/Dvu0GbjLSd+AYDh5h1sNqFG2XACHXyhNTUR4QC8ANDocPOlGKFj3yz5sD9kQFXDqETyZk",
+	"0OsRi2e7LlWy44D+1qF5KUcdXXUgWEeqdbIQfxK6hcUDcUh1WQ0XzNVOqujYTQ2hniAoIdTRejkM8S5W",
+	"U0LCtEu8RURjbwQ9YipEn6xJsoxFl3hgVXsjrYnexbYl2JUiWp4ZXSCrzqN85lLMdFBPf2up3VLgr0O4",
+	"H96mdIqv6Ye3QTiVMoN4dLFIOOhu/ItG8hHvYnAR5W9p6pXbScLYH9ZoScDEIkwZoQS/6pAxE2EgP0DF",
+	"lnLoGMREg/UkU+Nqjbmg5VR/DcGQbv2T38XZo6Ecdm09WnVi4OeqLU5sGmnpKXxCdKFtxyT25MaRMxjM",
+	"Q7kK1PeZyCqY5YVsPOP8Dvo24XU61lNUWEcuyJj6d8tF6ckvpTwNYz9aAntOjJtMSk9I2uhaTKC/h9po",
+	"+al21HCzyM+tvSKPH653hiytF9b+xJRJF+ZVPk7/Aa+dL/2sdhJLtZ/y0PKIfaNqtR099AmPGFG13AVu",
+	"0YJfaxonRXN25mvrpjJJs/VtvoNc25+Z1t8q4fJYeXguKqL3dozgKQo+a/Vsi976mITaIA0FoVlKvhRd",
+	"Opbj26RrIBANyfvGa/wjXl9eXvxi1ysr3f1cK2N5DuErEsZkNQt97BUVS9VraRqBYeN/aU3kV9nY5PfQ",
+	"lWYavL8sr8dX4AuYtJLoqB5p0ProSC+kpuZLTdUPUgh3mxE0+WVasfEOgoDDx0CFAaYtj1jjbZ6fCenz",
+	"bnLA9aJWRF/1kitjzlr3xo7Q22UR5bQUjjl59EwIl058T1gbaw63JzjIjsS2/AZuHTTaM9VBUaNVBHFK",
+	"GrVQKb4csyRmeKTNA7NSvcHpGfkh/AbyTlFUKKtPGZ1bic5WHYSbVNxj6t/7bDTeg/cAPitb/rPhDpf8",
+	"b6D7GrevDh9jh/JfSekBZ+tDNN9jEkDNdOAG9bYl1nWVdts31kFD/VZ/4g767rPUd61QADbrv+33yEEf",
+	"HvThQ/VhK9SSj68fm0LTfXb6sk4XvpHz07qYBlLCPkPcpcahx+oqgNqHNPMFHIbBBjNgWwDYKjugBI90",
+	"8HYP2v8xaf+Dtj9o+4O2/ztq+4gv09aKTiE1azhl6Kkx9YVYEz1e4x+j7As+kR9B6QomxUHnKVDdrFCr",
+	"kxUCmOY7h7IL7mnsEhLenMZLGgGm64Ilgsf4qwJBPeGXu1DIxec0DX3Hhamp9YSrrwwQNEtyz5osE51J",
+	"zqBWpgrFMjXl4QoOZ0YFWVAhADo3xqKRTJzYFeMqH40vgpUeONZ8ljj7uC20LNTt6Ntd4uXGrilUAMC6",
+	"KkZVAMjl4ELBIfOEeNOELxdPshI4+LcBOlfp+qxwzUy60vn6OWu+zNXj6TIRc2731eE06NfV/z6XC16N",
+	"cJTbvqq2UL6XJaKtFd4xvMYZltPCbnKmp2CXYp3oUre06hu6CHo7UgAgCVfFFwi+TO5ivrKRrqVJbtWV",
+	"kjVTqGPqQCLOtqP9ISegtu8V7SOWiIbYVkjSG5rK8ZqOslmV9OlkZaCLiMa3MypmFgL45lVs1oJ+8Qnq",
+	"FOqb8ms5F36dre33lCbpnAasY/D8oWHSzC0laejfFTomTd3mpkj3VHtZjcoQlLb6Tt5UrkX4TqMHmwW+",
+	"ygCWiae254hkgr9bQgqQ4xG3abIU6a2Y0YQFt1Bd5NAy313fPH97e/Pm57c3t2+/v37z/Nntzasfnr/8",
+	"Wu5XKJVb8ETVxpnzE/rEu/755nu81MPjCPWK8Msk5Rx8P9AuMx4FunoyFFjmBF6gepXcMvGEpPSOyY0E",
+	"zmHGjMAXLNaX7ad9e3CyGyRbJcqPz7qXm/J5PL6d0DBaJsxpdmEnVjhB5BfbAKFKJ8u75fmPofMBdDaN",
+	"Ir4SXeLJCVQl+HhxxIXS0kbEKx1nnZIFLeLEwydHnSP5vLzm1t+01NrDLZFodBNuHoZv9+Aw0jvAabgd",
+	"Mx/e0bU6QpG5WB4c2lZ4rz2xFhb8HGHmND2IXEAWuLtMcdXeSZf53dGI9I2nhzfh8vWklXFFChgBI6m+",
+	"QNSFcwS1e3C/3hl0gYaxHy5c3Aty0aCkV5pZWgN0jKUMyD9iOQcDCdy8LrkpmaPKnkZ5NwsjprW5+ln5",
+	"ri3b0bboStyTu1qtW6UtoEos22qRt3hbWY/A5CJYLNq9NEnDCfWhTTJgUSjtYMuMVdWk2VRvsmcB7iOd",
+	"hfE0p4AGp7rVVNT0mgqNcxImBG5sfpLVe8unvAVbru4oq8EkabXNUnaKCn6TsYQZTaKw1FkBdk1/cNzr",
+	"3/QuR73eqNdrb9AMhnqgrl7YzAZUBwQsPmiwts6X3OELeeYA6SR7CcD0iZv3D6qhuGxwT3tLHgoYEFDS",
+	"IVTD6BIPhZ9X6y9rgK+cHjLPk7YB3JBTQuqHjzpHyTKOcfrwt44yrwGaC8YcZjGnqbJ72ukqxF26Z0k4",
+	"CV0rc63GjA4xGa+JXGlCI4RagpasUaab5VR5xjYfkd5/eHsxZfoXn6rWr1rrS3tH+d6iCvw78+WV4aJv",
+	"MA3eY/lc0cl1NahvtYSC7reW4uQXVQ+/gw4y6RCsaJiqMvZW0vxXdZ+jAl3J6TDNPFTVryKYz+MA+yhD",
+	"9HbVds8LZukzrcI44CuXZA7nTEhBh9aMOqhAkSWPYuZu0Cham1Y3Gq3oWjSe7F/h1/N42IMdoGGfOmtm",
+	"7BfUEi0TskZJZcGSAoCYwztvVHraMUG9nIH/e3Xgcstq1Bbhy0PgcTeBx/a9HR81SlHiitwFBtEjim6c",
+	"78NDb8NT+Lf239uD9W3y8s172GhHjdVJzpkvMizMw1j/uz71VeWrvFCAtvLKXKJWqcSc/0qDQFgr5SVM",
+	"pF7m9OfR8oylizhBYivfJ//OJ4OdILVVu0qvag/paLMXRXRTOBjImqOiY3Gdog7Zg3MF0WKRJjRlU1e/",
+	"tfoGmjj4Yp2towBXClxVKHeRJ9fDbwpYWit676Rc2SRL2neU/SUtOHfRsyU9aoynbzMB3JJ5RonuHM6b",
+	"nEDDqGoSK1q+VmIpZbCftTAwrihfCxYIqXIsfdNMIev5cYeI1OPynkJxNay3ywZQsyTfbWPN5mIEaOiJ",
+	"TCsa81Bweif1HL+X0oPFfDk1FJcUABCycKoqpcmSYRhw0rgzGHVISco5YgvB1Rhc7ZJXk0kUxpbs1gC6",
+	"kO1AFVvYBPp3HDJmRhNj1ZaGCRGmiFEM1qiEHrDBqkfmBm7I34jX7/X+w+sSdJ57/+FZKkhNYCEi4TAY",
+	"vCy+URBq8ukQZUlTlsi3+L+/9Y4vf/+z3zn58B//2BHCZcBoIOfZgclI34fz5RzHb2JaKMxy/sEyTsNI",
+	"esb4zlcZGn3ZLiI/8niKgPPZflKZX1UK5p0PejOvS57hLI+ybbeIloKkK05mfFnE7BuczfLy31LJD+qP",
+	"ndP32sisTQ/nMwkWOJBlVWZbp1fM/M5xttF80hYUflKbFwYTitM7x/rh/VXrp01gRbocs/cpftlBss3v",
+	"OAmWiWJCNTv+pDe3SHHVUuUW4qQ33/1C9Ovqjl4nfJowIVqKPFw6kUNTtubFoqsWLiUEUFj5igYsMVHE",
+	"smWPX4kdl6mrMCUKMdspswvSAP9Ox3lvDJgT1mJ0CHvvs0VKvEUYx4BVqiRefkM6S6XysenBJuScMZs5",
+	"EXxv9DZa8CjSOiJYsuZFDsMygndVqWlDlNpSDeqLDHkGreO+ha4jv4HICExqhwiOs/2Sp9IIjUJRyH3/",
+	"eYTH3gkT/uHh4GUXdpWKI/wt51nvULetpIp01CO65Nqwpoe1RPUK5A2ybKFIjZ9gsHfym6Z2WQfKbnK+",
+	"wiZjTxsEjfMnZ5mV5hDYyhwrbIJBryi/y4vexkU0Rt8OTPPOEUdTqMKHVws2UxCZauEmPCGvvv32xxcv",
+	"n99ef3vz/A3KDFBGpiprRUPNfd38kEJ6nlXgxLxkoZJKemfFPHEKgv4mrYaCrP6lpWEBl3WU22UIFXV0",
+	"FhRfo9fbAjm6vrjnqZYqYUw8NWNeh3goPxVQ3zK+i/kq9nD/g+Ssq/UZKVNU1wUFPLOJDa7dFBkP44gJ",
+	"QTaUGFnbQu4GoR8yhwqiaXjPlETUM54KwlexA5q2tyv4ZjUl9SsvWBxgkSDzWbgoyOXaDVxKVxjNbAvb",
+	"bJMbjZcNzciz7HDW+GNvs9qCdh6yqRlAu0Rxz2JHjxaTppagbHCou2+rCyp4Mu3yBYt9Hqc0jOVjoGCl",
+	"m8EZU/QCF8txFIoZxpdScA3zdt+chvF/ixntj/p0MD7xd0QWYF4iK9Bo+Ap4Q/MXmKXpQoyePJmGaddC",
+	"FH6iW1CeTCLG0h2h7iDeWyULgn7rQrHNjA5Oz0ZDBVF7wU7ocOhfBH3qXwSXk/PxCRvQ/qTnnwZn7Hxy",
+	"QS/HPb8fDNjJZNg77Z8Nzk8uhpenm8opJ2FUVTxSRvw21rCWWmFC4AGaF8d+lWZ9FLBumsB3U3VJfcQH",
+	"94CbLKIVISdmNHHR9AzVnXiN9d42BDNlI+JZJrDUFxrO3oP6eBpFno5c5zDsO5aNJl0XsGWTKMQd74Yg",
+	"dzELPbd5hEzEPPcoO3K+8+IJQC5X2Id1cPk+jUmszA30aqWpMWa6ECeLS4RCgSlqz0k/noASyWJb8NxQ",
+	"gGxliAOIsQkFmmpPttK1tvkdpqoSJ8MpjJUuRZRj7YZDPZge0R6q25swIVmYmS34juo5zXfPtD0AB2gD",
+	"WDsmP6JC7NE4FCrOQe8KeciT2qjLLvhaznacvn2l4B8FEWE8jZhu+lVzYKfurXx8zpuM6ZzVJHChL1Pa",
+	"juH/LJkW4TU0FNZ+OGuXu12wxGeudc3FakvLmo/VqiQgnTMiZs6Ax7+49OGochZC66CXHFh7M+x4I5zW",
+	"spIU+2KJMDQl9ywxvbKexUuivIewGDMuU5dYKzTsXZ7txip7YKISDqTxQlFkGoZ7laM0DkyxuiVMjW+u",
+	"kophscBgV2nLghEAZ2eT1ldFsVvpfouI2xLNfy2dna24Uz/vo9frzBrdLYsDV1RBlwJBNaaxD3J5jhkV",
+	"BO4efQxT4Ci1DRU5EOlxj2gcZwPZRcX9pZmcBrWq7pHutE71wh5PFdlq1umgL83WySICSKumVk/lrloW",
+	"NtJOVlklZbK9j8s3OajliHm6TICZIyuBqyTNqk8bXOzXjHt0hppccsPDouJxJqyHTJIFQ82khlWqTXRL",
+	"JTRu081GTCjbNZVsYQ+3xJwrg8U6+MAmGYL2ZtTCzva1WSqTJnTY1YoLqdTkmGdefHy8cvW22Iv0IUbW",
+	"Hiyqy6zLZkNDEFosKtu5P2VzUtNro37dy2v7igwquYb+fRoT6H/pSPMrS1LkykFNVNkqhceIRb46NPu6",
+	"Xc/MudNszSrwjbivsWR1P0ZbK1aDO5SSeRDALkA/YC+Jq45Hk2LWU3rhRc1xHCyRVxV+hRgnfJfHn5cm",
+	"apHQ14RjL84YHZ4NBsOgPx4PJ+Ozi97kZDg59y9pcHlGLyaDIfMvLsbs/ITRC3ZKz/yz08FZj1364wt6",
+	"vqOIMjaaOt8IvspeKFuI4lzKnc6iSf41pzM/6Yb8iUjZhMaLhAc0frJDvIysL8k9ejPYhKR0mh8bEijX",
+	"8g8Wa+ksxlX9szUH4Verk6j5QSj2FRgprHvuY74q73vVmlzVkA0Nz1SQlL0vbkRO70zJCNmg8Qc1DFso",
+	"8+yOEuCl50p7ZCYG8bTWyVx6eUFYsEVMVtrnc3kXH0vRiUWl3oOwQpTP5Ufcv0PpYp6DhHKB9rCoKVcL",
+	"aErHVJi4Fvh6KYvJPIyXKbDrTJc0CfL11Iqjxq6SYgtbosO7H1mKWFVkmWyiaWnC4uGjzpE9D0eW69w5",
+	"MuQvi1B6JzCegl7AZ7ds+q8noPWVoa8abtXkSsGnF38fHLTY3ZmGUY0lACUKEKZXGiWiaU48q5RsnZFw",
+	"Io2E9tbBsEynpRiy9El1CY63jCb+7A0Ty6g9IpbOr3V0INYQRhmqTZ6YwmmsU9Vk9ETAL1cWRzc3mFXh",
+	"gqbCddjLVsX2FfHUeDypJc2+gRZpKsiEL+OgFIau9jkzf9AcePCcKE5JE6ezPTdziaHLmZm1GSx5kunR",
+	"pjqpvbPD3lO/wkyRakBPeBh04H+fvXwLEQV9gNFv30dMbViRei2w+F/lDb+csaG+w4j3HVt/DX5xa3NO",
+	"6rM7Zz2iB4/2OsTT1GzAsonnyOvgEspbbb4z0/qns7DyJp0yzvjaMRebMEwwP9G4ZJ471dyc593t48Pe",
+	"c5BB++GOpLCio3vArkexvIPhnBUQQBr6+AX67gqZZQPXVHe/3GGxTwXAry3gxRZFPQneqWp6KmT2nCdu",
+	"Va1YWqGj0XqS4HOGexkq6z0grm0KbpCzDM1r1Y4casLk76HgGTORYill8zIPW0/WFHn0y1oYh9jBSXIv",
+	"kdjKfRV4n7InTT9cI972a2FxsOpgXsSnKJABHs7RYMfDwB/5PFmMCkTm5Mteb9mng682kku/X4QJE854",
+	"yttwGkNn55TK/050cqjSWOr3MaKyHdF7RR3kWxYD6pDqpx4zmshxlMXZJBHi1h/88oc/iO7H01YFOvjb",
+	"Ga2pNS01O+Q56o1Wrh0XTG8USMM4YMiFWLIaan8aE7xEOyLgJ0xVt0VBxPNk8bAmabEcu0huEW7Y2um6",
+	"DXhBpSswYyKLUcOkWgGEKFLMuPoCfJ38yHH/5sd+Ki22hmMvtcGpaXUu5zYVltdxVmCZxbJZch/6jEw4",
+	"9oGXrenHAsI4qA9khSJ7O4Xv40CT3mdJYXtzdxfYAo2q+zrgLyTObPU3LF0x6X2uuIbBM1XRKjjYISc9",
+	"iIsMhrPsWPTnhf69+Y7MIalnHSr5B/mxg6sXqrihBHNOsakywxlTRq30L9fyf8oWaidDju8AAPZYo85r",
+	"a/dWDh/2lP7kCtHIVEcSmCHQPjnGBGdQSHBqh7RzBKNAstyyoYwEvntNf14A1GA6c/SJWLCZzF3RmheI",
+	"cElBn+2oYBg6LpKlqwPkGUDJO+pykahZZJWL+AoxJxF2YGqQ83mXvJLLtgqBaBvhFdaqJTNhwCUNHZ3N",
+	"3EirAjEBwGGnJTkLpzNpMqZ0irMaCgKXgy3L5jROQ9+gT+Vn9d2y1zthX/e7vW6PwD/8wePmQq3pjOqp",
+	"BNSyRT4TlZ0G3/u9bKFQXVIThRqsZ6U+VCDoeQjvamyGAsiRyoxC6S3wc4+Zz+dQ3MJybStTbTuEQhdp",
+	"rbPjgg0l+GAFuUNoSnhcLNX2aUyT9bHcfcc0inZRrQETvhSLyjIgQL2UN8m5mgGvhpnLKzhJ2WGTJ0Wd",
+	"tKCdrwWNLk6PG2I7dCq1C9ogXfL8PfXTaI1IghP5bUedFuCvB5XkzFAtEh7sKk77qNDsAOVtmURuIDvE",
+	"Mykli7gfjp48Sdg0FGmybtvjkU9XhZN12wP7C95VPrBv0MYllIhwGtN0mTA7vC0/ZIHROpiBVhuSpJx3",
+	"64sWoXNBTpXWIfb+N8Jna1JffLdrq/avpQVeKLWbsShw9j2VLXEDt14Zhsw9LL8ZLicDv89643N6Fpz6",
+	"w/EJHVz2L/rnvbPJKRsGJwU0r8FFC5+rsALZOKsncEsIOt0SZuiPS5P0eBwEezpPTh+jw/AAJ/tjuRM7",
+	"xlU4eBe2d2EhrXypnvLv8r3/Nm/wb+sF/g0/9u/cW5h/mT+e/EaP/+gdXx7//l//1nbRvzHl+28c0L9X",
+	"bDzj/O7fWCTzVRnnJddkc9r7THygnUMjfk5OUfvurY/rO+UE39lufKnPyKmob2r7DJ2MLZruP5YvUjSq",
+	"duKbbHYEyNOEBSxOQxqhAW16ZN88/+7F25s3/7wFlIVvX/z4fHuvoSTkGoe6P1enotqiNQ3c29bAaKAD",
+	"ZeMq2V22cKUMd9U+o3R3taEXtNMTUN2iu6bzaFOKy9lungoSBuXdfsyW2xUuyAfKb4oZdrRmmjseWR4b",
+	"W9ZrVmsbxvpvTfMptR0REMFXJF5GEWINoSj/nFyTxsySVT4IGsRYYmJsJmlktUhWtEVI+2ROSOPZOngb",
+	"fwFvoymt6SdyKxpvxkfrP1S8waNIshQdhVY0xJ+xR9CcJ/ujmv7Nt8ontfEbz97JnqP6re3zrVpZHpkZ",
+	"35g2Hc38CgNxW45n3QIDJ1tjlUGfXKMY/18Cw+wxg33V42c5kV/0sTq2x7ap3saiZCooWxQnsAtitmJJ",
+	"oSgLUQkRK6KAKW1ox8DORt6xDpYZgnRCOgS6MpSHrgk+pZ+89GlYhzZW7bNthTRyk++r0gcPGrpS5nWI",
+	"p5pbFMKMP2P+HaT/vHzcxJ7jcJI70QrlY8wMF1jhUKOAaoI2Ia/bXxr53AYY/FwlzOlfEyUR2MjN5qvs",
+	"EMs2IVQeZLy1qbOVNyUijH0gON57d/lFA9GvVPXHVwFbaDFtltb1bFX6TIW+rd4mPtYgCSepG/6XC+Uo",
+	"gIuuSSaw5ASXt0OWC2nQ9nu9PcBOgo0/Y1HQ3Mr7nkXBtVrjCriQvNZTRIKWBMyb8pW9wr/O1gpSCYof",
+	"eOLCzz5ymcsj4vM4ZkiahU2vwY76uxPLeGxhFWub0z1hNliHqqo3x4jkZhQh8kmmUTLIRwM2rsnsXNVx",
+	"FVysCtF5ZBw5S2eRNUu7xNNgJXhdGbTXHnSHCMaIpy7xusSTKwi3Feyi/OZQ98HFSEKZChfzhocbQTU3",
+	"1yjrMlKF/GZ9lGGv4KdwBCwk5MztzXO/qpvbNyw7/dUXUrbQqY7BVBsKOyp+KxlnGkcjk4eZtKo21n7J",
+	"/MLmxtoPbI3dXdr3U2LV5/ITiI04EiJ3bO2Q0a+lZveJ/FKehNfPf7oCB988m4wzj3/G5kQsJ5PQL6FT",
+	"Hcv/++b5dy9ektc/f/Pji6fkh+f/hA/fxT99e7d6vvrn9z/w//Pij3/1nl7/r3++UH8/u/5f/rP/Nb1+",
+	"/v/+//+fdzFc//zls/IjqtBGL/qXG1pHCuCjDSnoykkTOXvOdVwwv3r9cNc4CJ6sJEnAJmEM93Z0MxQK",
+	"PA0bBMHoGX41LxBNhLGCPfrtz6MFT9Kj0UXvoidFo4kQH42OUkbnx4LGwZi/P6ojoDgaHf1L8Lj7hq5+",
+	"UrpEvuO2LgU25Znq6PCexUwAtsPY4dVnFc9FPosVXQvi8btCIy0vIx64juWyYuXgq6egBeo4RQoWSYk7",
+	"5Hu+QqKq1PRhhrGhZU1Zl7xFo1kBMJrwXhjDxRGbpKToTud4q/r9jCmj/6HyVb6lPku3p7spUyICiIAO",
+	"xyOooWK3ycDKpGxQy7h2Cp1KK7fcuH+UhhW5zPbGhbtlWm5KPVpjUlnUYVrJWZhckMMZs8jK5bjQYjpH",
+	"XMPw5hVd/lHt1R2Ys7c44bVMU4q2F6/cOQfD8EPnqGoQclZPe1kMHligbLCzRqY2bN9f5E/UmdknFThW",
+	"amzVB/37UKQ8We+ADgrpm1OGOLzS33OhVS2dPtGrmBEWp8ka8qwgJHR+NqMzpdp5VTsTu6l5FLTvp8a3",
+	"Dn0Qc3XzOrAyxbeKvLw8fFSzultVXZ7HXez16pmiikGt4m929Ny5lzJLFrUKOEOSFjmLDIsW0B4ZS38R",
+	"QlzDWJBhrlnzkXZ7nm7msjZojIpPNYQUfwm4R4MAVtrHH417Wps9TsTFHXFNa2bYWsn70fu+hjXExwYt",
+	"GcE0kVID7tuaqLiOf/lxNfacuUPh1qjMxG3fsqIOyLY9FzZfcVXXxT5O6qNnl39jEvd8AVGoQq6+e9QA",
+	"QWjL8/0QgISPdxDzjOENOdJdJ0KNuW57/wyn4CE1fdZGTxgwcH+uO73/aXXZycPKBKt1WLtZ6D3ezd5W",
+	"cDl9Y8Q0aS/QbSyUhEeMmDJBXJWMn8OVywy/S/hy4aoiQyDv0kNGJBlTv0uX6Ywn4R8I+nJ3IbohB1/h",
+	"ZwFIwgGBB3cQzh6+eYvgJNc+GM6FkH7VM6s2DvrNR9evX+ALbOcp6grmhnF9nOof5E3lUyVfvINvTZxv",
+	"2wAqLQeHjr9WUb2QMjrfZP9aoTXXD8FXuG/qlmYnCTh3bXclJYma6RfxYrnTEwEqXWPUw6bE5KoKdO7k",
+	"gDTf2Jsryxwb3dq1jffqnrbbzrbYJFq+PxZrkbL5xmnZciv9UEn6rDEUqZ4Ct+DUITd5zI86R1rq5F8r",
+	"H1LT1zQIpn3oHN248ceuc5BjGdQTVCogY2zGnQfELcxPsLTRCaR661Llb+Qp8RY8ilSCzcCjZuIbS8rl",
+	"eRJFCyjP+LGhkPZjByUSRoNXcbTeWL95uTlIwRKmYi5LwYKOYh+WdlPqQD8Lc6TUXwhi7fMn8LeudRcs",
+	"JW9h3TZFUeoA83RrQWhhduP1pUk8h0ns3wAXwlZ0CGcVVuFPNGCGXB7Cg/kfPx33Jz3/krJBcHJ+MTzb",
+	"DlP0Z6R4o3MeT/FkiKscZiHEyMZMhAFTILNFbNYoOm6xcwf7C7RUbNAKIhp5AJubLCBU5Ol2O7xG+hs8",
+	"wzw5B2xJUUWWvzJx3itdzSLSMIrIiid3CrCR5s5GI0scxqxOQ0345/xThX8aC5SKzkOVCYCFtMmXyqEi",
+	"Nf1bx4pgJrcMFCl1Ux0laqhPsG2Ex5FKPOb0yyZF0qr2/jHI7lYtJXWyXO9ekfKFgAMVxlOrFpCVBGsb",
+	"qd6qRXAD6aaJdBniTVsqP0zq9j+iwBtUZOzg9ytP1xseOcurMlPq22j5nrA4AOfI5KL1ASCeFCfeSPXt",
+	"yX/giVlENBZd4q2SMGXme9UQpLvPwAakgqxYFHWJR4N5GMufham3vhA+X5jiqSSczlILHVXxV+RKHw3s",
+	"bwZ0q+uqOPQYyYEedY5gdEedI/hlKbLgh/JmsLqjvMjykcf3NAF9LZ/95tWPz29fv/rxx6MO/v3m+fUz",
+	"/fevb17cPNf/uH7204uX+h9vn756/fyZ/NEay/oNT9uLwe/5CuKHcK+NYp4XhRsPspnJ/HlGko+YrwiP",
+	"raZBodRW6Xxf7Px8S7OG37Mkog4XFypGlv5M9weiSQc6CUeu4p7ybcBp+o4T2BCCUBIoQGCgvIVMu3c+",
+	"6M28K+L1hIekGFCp5WxqGwxnTfCCqrK1+pUqj60S2O1LhRY00U0/8AhTnSFmisejZQo2m9SPBLy7QfH8",
+	"DL0qpj6RJ3citzXlXtD1Xw4UbDPUk4cP9QTo/OXWWyRhXMEkAfYnuSAz9p4GzA/nNCJBOA0zCYez+4Ug",
+	"b7+/Ph6cno1ICGAak5BZr6H4HBi9Y4HlQ2dvdjEZ0GHfP28FYmAPP2e7uXYmFJVsBwZdwJ0Q8ohSrLHp",
+	"WHjuPhxJEsaqM6IRNrwdJbKCENCRWmywENKW8o+1WtgFTJJrk94Yqiaa5mgR9pXX7RxhDK88lP99/BR0",
+	"8vE1XFAaVSeT58SPaFhswj8qQOfvYNYuNnbG6d2yQ9iPneEZQELJgADc/PP189ZIIp0jMzUVfkCcmwby",
+	"5Ztvn5Kzy17/q/xvPVkgP5FmjHuSsEUU+hTLlDaIrupwAdacqpCBPrDYDgRHtjg+jRqBEWsdwNbYuPKF",
+	"PMHSW1THQGS0SJgorm/TKo/2DVxWh4TjRe0eWs0nbYozFY5HKHIWsWK5UQxBcY4HzfLl6xs9ccmOz7qX",
+	"O4PeNZPsqFDHGbeaMxwLrF9aCgNElwnIl9+/eHvz6s0/b988v3n+8ubFq5dfjexCuvxzQkHu2EL1iGQP",
+	"k49X1lhBJEO30u6X/VLXWVbQHsLIwOFXYDq4TymKBzILA3sXgK6O+Iol0jkSHZ2WWVleu9n3Rf5k2+jX",
+	"hm/3pfrjt0Kd+O+7aKKwoYn0TZUKXbxhE5aweBuGB3yUFAdGdNqBiEI5NO6QGY8CQb5n0VzPLRXkn9c/",
+	"/QiCVfqe1sGjyZSlt5C0Jy+g9iVOgTMba1YAt0KugaNk2qkFflDJFNi/WUJJ+Y4mTPIUKEN+Qgs9O7I1",
+	"IfBN5cebE1xcJXeUbI3t9JT8QM7YGxYxKgq+yDShExrTY+3jbgbcs50rtbkc2jgWKZUHw+Ru7JrOmKd4",
+	"fPYCmjeE/iSz9uXBwc6FYg6wX5BoRepCcOew/Fdxv8B+UXN4x9Y5uBNtgAqIgnwhiIe/+pqmMw+SFJlv",
+	"YT8uxB1LVtAuqbdxwsicJVMWEMPPy9Mu+ZGlWPSPZn+HeLdeh3jH8j9d+Z937+R/n2BPONTWSsPDR+Ce",
+	"cUL9O5YWnG1Y69dUiBVPguKa93bT9oyvdevsPfiBrdFKv9KF8ms6V24ZTlh+vNZFe4CEbJ2//4UmIcYf",
+	"/nRVIIbxFLaUCgz0e4MhGa9TEPyGrl9aOmqHd4m5DYC0eBSQREtVgP1C/JCCOAS/R4GvkXs1pCKr+bKb",
+	"N7439BjpN6ttxakLUJqpKTXomEeT8RrE0wgcUrm5ga9P7mqwhrA9+GygvjQ7HzEPbr1Chw5GZ+W75l5U",
+	"mbIC5VR5Cbci0c5RHk/+P/befblxG+sXfRWUa6qSzNBq2+3upOVK7XK6ncTf9G3anWR/J8o2IRGS8JkC",
+	"NARotSbpU+dpzoOdJzmFtQCQlEjdWvIV/8ykZYIEQWDd1+83kwSsKpCBvFzInPyTJBmKY9Rr3Zynes7h",
+	"HMjD1tHzxTTK5v1GMqmL02aMJvtSpFOkROxleTLTvGV+WmbpK11rEsbq3ylHWIqxVHqQMYWPGbGRzKYz",
+	"D8KLl2XPG5fs16ZVLwmJo9bB4pWai18UbUOlz2VX0733H82752eZJl9Gwy6kI1xHLEYta+IWCyMEDOTF",
+	"7oID5qt0p/V7GCIqa0ZIyi0TDfgLLtE/GVINhpq2MFggFN0i3UWu96fNXO/vsFnH/NF+8lVI32+U7f1w",
+	"Aft4FbpgpgjMusA013LfTgdbvxH2Z0uAI7sjoj9qlguQh+5Ol0mBDbPQXhZIf4pXg2E1z/THArLPEwCv",
+	"47o4JBB32NVJKQFk2pv+frD/gu73//jz+fHnv+32LJ26g+QYDotTxY2V5RiWrXuErMG7OnXrMihugNCx",
+	"wZnsZoxeKQAQ2J9167ZTtn+83pE8MVMVjCXEIlrUMMO7g7qY3KW09X4/3f+/EEb18o/Sf7f+sf/H3/+2",
+	"kSWw4Jy/52IreQtBEGO1tPvKNM5cK5b2a4hLbzrkXQ52VG5vwx2+D9ui7P6xWhh7WahjpT3lAIzUnGv7",
+	"vPXtYmH/dFG4a5VtAGJkg0w7AsU4SNeZz47RbrwExBm4ScbrmRVuGIDwDVfk45BNbUDL2JCkS3tXE5ol",
+	"7o5gQElCEXOoxA8+lx2rXfVYSM370xKSDleQBtdMIIjOWCqGvpsLYZbRdLiwbdr2yqRVwOiUr8MDommm",
+	"VYvEdDxOp7agw58hF123KfUTdKLLaDr2ERGA3hFEU3baAFi3zapDZJqmUCDf5YkqWJftxsY3tiskla2S",
+	"gRRABPh405kKEH/Zirt9fduHfeqleZ2L94EN8pRmhH0aZ5Yg++sPZ0ffFJXUxkIAkGwjdwFLonpg9mk6",
+	"5oL9bQdUI0aFD+r7C1760EGpEdHoa7gedzIXEGWzax/Z8FCaeiRnHCHYpJ72fiQF19LOvfRuz59uKQkp",
+	"vvyj1HyQ/3P9v4wt1frjH7v4JkcLsejBr+yWAOlVjwofeXLIZBDypOQn6ctgsGAmPhzFRtaUS2GM3MC7",
+	"RGioegGIFBIZI+NcDY1csD0nJD4czgQPDofbp9d68dlBidRqGkzkTCyjuNZcDNScoeiKoElRm65Ij2qa",
+	"ygECTDTp4y1vR+NOj7i4rDWX33DBR/mIWIvZ273zn7FUzfTdt88PhnG7gGQsle+AhY2VKcpsFExj9X0K",
+	"Lxdg3JmrUjpXB3v83Q6+5nEz3PqvlQ03olNjfXJMT1hMWqOIhdIZ5RjsnwNgPyHjjNl4ncJ9zPtg0VKb",
+	"DCj2QGWHfKW8zeKbFoxws4fBK/gZK+b/Pvx2B2f/cCHQ+8dyL/Bsx6x/O4Al02Yrgdw24riMMbO8+Xsb",
+	"RTOrgrgzDsFxXbIchTUHrJE1d6LNx9kFcVgDgHfFqNykIXCHluXbHPgdoOkcsMt9ZiaYjpubjpHI07TB",
+	"flypZXJhHdftGIprNTLcUYtw5Xe4NdNvrbLnB2HjrfzGd8qYW6v95F5bbWv1Az1482x1Ipq7YIetRcZ0",
+	"8wbXGvQ5Cy2rix4VG9IwFOABTkAu4ELRCxA2zYnrUVEpBsqwslFY9r2lydv1M7dml7Esq6vqnp0ZiIbJ",
+	"cArTcXxMtVmQtiOoOD44JL8IB/3AEnuwSkyetfydRUFsxsZSGW08xdInDtDVZiKAn93rsfF2codG9vQp",
+	"T/OsDlvnAr4tyB4Ed42s8CwWKIcesmrZ6RZqTI0tJNgnfblg75i/m6NepknALzROqRCLOmmOv2TvHC08",
+	"Upv0cJSi9/MeCjYWuPy4q/wGhlFXHkGvvPAY1fQhUZHwpBYLfi5tADhO1aKL6vKumj1eP0Tjp3nZzK/p",
+	"mDEaJ3tXix+eNydsPzr5P1sPOZ/0utFqh7HP5dQAAJSKa8tlG7Vl+FuCSx5nspuyUX2qF5UGFM8Sv5Ei",
+	"Y7DTLEmZguNRzxhYHurOgt1VaD0ghdyWWpqUU7krtTSX9XQ9mYRXU7M+SmvWBYCKrWQFGUDRn7TIeXMp",
+	"xO+2cuJ97Vyy8nFfOC971I96/aPjpEuf9bsH9OkBO3rOvnvaPaK9Z90X7OgFO+wePj9kz3qHffrt8dEz",
+	"9u3Tg+OnT58fvXj6XffFd0fHe1vN/deo1J8tt+V6GMn/NM6HK8tcxvAyoZmoZSz7zWoNlikpiBrKPE2g",
+	"1IDQVA9lPhgat8CFg2xcKrIlIgo5DAvJ6zYa4P5DP8vcuapeQwWW49pvaowd2E1EyMlWWt/qyxbUooT1",
+	"FqjIoNi9vlxBihrIegjH8GaUpoUQ6v5WNgzEVW0w5/BoEZaMOXt+kosrcROmzHLWR4yW1o4dfo5KMOMr",
+	"Iu2VOQ/mZV6xFHrIFKtAnutZ36RStFQ5oLLHLxtZRd1LzxXLGddf6bWq5ebXuXh4VHzyhZDivyHX8foU",
+	"lqzH+DWuFrs2q1zjm/VreyXfGQ8fIh2+CQ3j3IWBUm1Os3EU+IvlZgbTNYYHxJUOPpDgVVvh+OBgLRzq",
+	"F7eAJta8zY+goB+YkdZgULWf9ZUbOL/Z31vaIl9pZC9tzcl8/LzN5cI0TYGkZXWuAzu7s+smUrENHE27",
+	"qvPF8pqKhGZJ3CYvU5knZ7hZSaxS2ruyhI6a0ZGK28QyiHkaeIUV757xx2Yb3D33oj24i/mA5g7V8pTS",
+	"VevlE4zHMmCCYZSx0UdVfGB0cR2qwOFaG/75dlCn8cf9VA6Wye0GvvvyhoJLCPvUY2Ndh/nz+2JqeZf8",
+	"KRMnzQG4fOG2e3obIPmHiF2kG6VTuUMBJaIDoiI/yowcHZOhzDNlhTbmF1MliWVN9imgsXk1mata0Ipt",
+	"840qlrJ6lAhQFm6uXeCqqCXp4aoErInkOsTdFZlK4DcVkbhESWOPP0/iKrl+odFqmWy+3xqN2sIIr7ka",
+	"UjwwHSQXn6k0be7cLCXN7habweFSQnOuFfl3zrJpZFtCbXLCgeOckPh//X//z/8bE5CwykKu1VOyGj2j",
+	"KqSszVysTXYWVKiaGftXrcjn8jeMrNFT0tkbw+xZLblhi4M1lBZB7TUp9vKZ88YwaPiTUrnAF2v9Agq9",
+	"xHy6WxtgpuRhuUFAnUmAGBmCcNGTI+C1tOsr++TCDPTBVAA36qdyYv71hvcyqWRfk4/mjjdhRKwfHd22",
+	"7v8C2okGy2BeCxTAcn6HwtiZHboDM6LUBvG11UV/zQ/+ywMB/FXCpPkLnvZXBZjG/+vJ79hGsf/HP/6y",
+	"D/7L5SP/wsKYv+AV/kJwvb/sFvwLh/+FgcVv/ra3kATy2cFWDJ+7oLEBRHq2iml17V3apscHL57vXJ1X",
+	"ErZFYRbodOI8NWzF7kmhuQB0gr62eV3QzlarsKQenmpbQA7Pm1Q0qNUCGDxXLCNcoOAFG/MDS3jGetay",
+	"FFKTvtnKk1mLYrl+LkuRg+Pvtt/g1aTlF+jiV2VHfHVt7D8uRvYs0WnB0n4l5EQBKgP+ABILoYgsYRAX",
+	"5CmxHHF1SXBtzkKN4PwRUqvEXWCsAbuFijQnHJfK1znaUpY1rYuCFVG2UvQHdvmMDbde1OYInqf0ak6R",
+	"XZDdejUwnYZKAJtYqsymlpUcw2E22EaFmsDpf3bw1FEfkF8EvaYciza2k02EiTfx0f788eP7Uoi6eAmY",
+	"W2Xyzw6ebgkKzObrYZma/RhncwPAV8bNxh+A5VJkmQtfakK5BrBUMOwwfbDatnj6ZV39zTGD0zQtHQrE",
+	"4wA5IQUj5sMX8h/MzYQnDUWjx0/XCwHN9WWWfBZzihfIRLTna4PdQN2MBQYoZMhZ4VUY34HEIO1bAzq2",
+	"ih3/rZkymh5iE8B+rGZ6IPGy0iTtDxaxzbpZc79D4dYllCw3/pWOx5m8bh58xcfjmr8io/zcz3aXXfZl",
+	"Zu9M0/npWqL9+eFFJz/+jmZga/YN7M/OB8UfbcmUY6Qv/+bp6fFXX8BmfscdO/OHjPUk7Luqd9KwBKsx",
+	"k9j9895s3i9gZCs7uqAzLTIcAuFhEeLddn0bSu7mMrDBx92uj7si09ySuPb6dHPByb0JJ3fVU/VQvdm1",
+	"asSD23qf3NYmU2xj+PlqKrGiV2sQ1hakJn/yf6vCpJ8g2bvLRRkVkzEUbfxLUpdHnk6oDgkT2SzgbqDD",
+	"rJ4hdrlmC/aHivUuXx79+Kv64V/nw0z1Xg7Tf52/+fUf3Wfq4r/VWHa/la/WQjdRDnm0tGYLTOmPtlZt",
+	"za+XMZWnejaRj1/RWNKFhz9LU2tPZROU9KzXaWsWrfMHbUlHBwfG8jp68WK15s1SrNe10VyOVD1JBHAC",
+	"VF5J2w1Z4PR+tzbF+BKH3D8LbeTCd+Ta+Vu366BjdePKvjnOaKUWiKOD4y2463OBtWKbVb/5goPwxTTN",
+	"JaegkaU5pL+CaxBcg5D/CvmvkP8KjoTVv1wkcrI+q2MpvzJh7KpFzh1mtuxdETMjBWU9XTbgQth+QyYS",
+	"wJoYZ9ALYK5nBfTdgI6hI5JRoU+wX9rfb4j5MqInxr7igtBc5yOB98BWazOlGpOXTmvE6ys6VUSKEgD9",
+	"BNYBp1uWqUiXl8xUGP++N4IgtM6NgTfBGOgwr4hNp/fqr4z2+hk3qhAKg1RedhOWhFEL0fbtF0s2Y5Yb",
+	"s35+iX4oPly/tEKRq43HDyP7JNb/mQEYOPiufXBQhS79+veDwz9+P9h/8cdfR78f7D/945v27wf7z/Cn",
+	"vy2DTdRyfn5nxcbBmZ24DgnIcSZ0SnIBzVqW9gPkSmxedhYP4fkWp2tUhf5PjW96+taemv9Al6ndYOSX",
+	"jy+rsznLzf598gPL0lk40edbAhPV/7m8bgTWB20m+xaYRbUtuQpeDsX/xq+vMoVQPOv+9VrkZbm1xLJS",
+	"UCRMmt8vZpwZtgu0rlketQyZsWSNM4KRhTzjenphTHiHzT/iooFTPX754ZdX2HL98d0/z97GaD8WRHAZ",
+	"8NcinWYLaC3NfY2mAi72YiMZ7bAHpmkTfbsg569KDHOCvBszcf6KvJRCALeLUjlm2eN3569eXp5fXPxy",
+	"9uHCTUlZjBS8A3CugTsPX8vVYVIxS+NpvtsQXEdLfzBmGTSQox5e+j5jmaaNhPQzy2Rpfu0prjCdAgvf",
+	"RBTcToDozPucJaSXcsAUMTK/z3tUs6KmuaDdffX2AhtNOfDYDKRMIksLVMDcY2eZu+PL05VeMWO06aPF",
+	"S7cGkLZGjp0Ve1xW3y0w6sv25iYP/gyoN30QysZwoz1wQpE6Z2+W1NgW2RQW0IDrYd61pk/12rkf5tkt",
+	"yj1Vvj+LWgpb2S+b2M4Mj/DzJphdt0y678Yso1paEZblAgwCEG6u+b0jOuLvf3ei7O9/J2aHwh3+bub5",
+	"99Ie9TvOfFC7xsZuHzBN4j87e1yMc606e23ye6vV+uNzjLgiAHYDrjY8GEzkjvBdkcX2/WCX5IJpRTJj",
+	"b5tDINAjQC4azdIU+XEwCAL9rWC+WMtbl8FelLR6EeBXCsYx6Dgcca3NycKKJJdXNZ5GdWneMzlOGdIM",
+	"8zFLuWBmmey4gllYDzNoCAX6JBAjNSsHO9FSgZJTdxOuOuKaptCCnWDj6GQoUxZhpQfGOrOpV0jGRpR5",
+	"bwgcMMbcVM7BcG9FsbrCd5w5HAxtXhBfjJxlmczQogeYM46El09s2/g//kdJESPb34vjZ99+0yIxRBlj",
+	"JBhTGpRlTybsxP5FxfCVlJ2uvRHpy1wkUUcQ3AA23vpfF+/eEqvTCBd22xo9xpQmXZlMWzBLtE2dqMa2",
+	"WBKffaSDGIU6qF1F4vP+/hvjhcaR+cBuZVENOBCfCowbynzfHAAERxbI6uvjwyP8ihOumHn18/7+WymY",
+	"fYQ5RhTPAYYiFXl6cAwTjv/3/o9mQ+x/8Mx89mI1lkIx+7VK36Yc0oxIfDpgsUsySJGoEoII9H/bjgYp",
+	"+jwbQQMholdPLNGsYBOmtHHaaOLBMcZTj8ykpSQyTeDDPzt4ipNOsulllovvjW1hJ4x7FYCMSiesa1x/",
+	"2Gc48DfsnW6ToxcvYjJkNDGL0aNZNiU0gUixezDsQEFgq8DgU/+5R3Rqx8T/e/8D/rh/nsQn9gCncjAw",
+	"J/qKjXVJ88GHwzMAp7tLe1etDpT38B4TipVE9umY9oZs/wgacKvCejKZtCj8uSWzwRM7Vj15ff7y7O3F",
+	"GYwxJiXXaYPw9y3Be0gbA2RmTNAx32vvPW0dtJ6i7T0Ec+sJGiCYdqqJbV5AeQwAKyYRNjJpQBsr2qGR",
+	"lRjcbzm2SZjzZK+995orfYq3N0/M6Ihhi3RDb2VxyZPXfMSNMlp64bt+H9XW0ivfcOGOAXRrukMA7350",
+	"cOC0qy22Kouh/7EsBdaEtg4uOBRNQWl36RNcALMUaPFCsBpg71eJadvlm+2lA5OgjramyglvPok9BuZB",
+	"p4hgUvc8e9WTU2TLes3F1bJL4ZrP0d6sjFk2Dq4uvoS5wUepabqP5KxLRsOleCUswjF+uLoh/gM/+YEm",
+	"9iDvwZDD5UPKCFA46OnyQT8CeGbCBI44Xj7irdQ/GpUEA45eLB/wUco3VEzt68DOeLbKEpwb3SZoigOe",
+	"rrQAPqdWdtXg9JadtN//MKdJ5aMRzab21M/tRGPS0oE5+ntW4PwB3kotSxIZZ1z0+JimoBeNeM1FST1l",
+	"fDBEP8WYSLOPcowUKXhpumTbdKeeMcU/gKvCVOkIp5uNwTLrmUF9nrfKeBGrqjBhFBgcqAuq1hICNTo1",
+	"nfB+36hZY4p0hKWBNYMgdnJSKH2reY4PnpJY5vpS9i9VT45Z3CLwEXwuEo0942kocsXYGGZbuJDuOo7X",
+	"tAgEH2hHFOsBCq3sRiOCmje3zdIXf+pRgZaHuQZ09JwIQhoHiNVCd1PGEDmGyKwjMvOTZgkqyqr2wLa8",
+	"DfXHq2z6IRerqAVkAf+ATDQrX4+k4ZupHTi5P8hkulONY7saqzpnuarxwyqBHGOKfb5hlbn21Ou04qts",
+	"anxNjKrNnmg4sBMA0umyMtJESWf+VuDxLFJL7rIv14fmHY5QQ93tpX1Zu17GGVr2xnCNsTJkz1c5LbQ0",
+	"3HWfo9v5Hg/JyDh4tnzAG6aHMnkr9Slm1nDgCtbJSyn6KcdM1/Hh05XMmdc0Q6Pz+PDZKkum8vEYnJI3",
+	"LOH0ozGLwXg6Wj4YvIqzTz3GEvaQTK6fMiq0NYvqLK3PkfPznvSGrAemfb3t9VKOxjkS+gJzO4rPItMz",
+	"KTPbO/QAr7dVnZh1+LI5cqKDNWJ58G1dHUeEAZqmHVG6l8VER/MMrSkfufOXQW7SXlOOXBdpbXygcWKl",
+	"YKrEtk/inkxY7GxMY40YIwCnm7F+rmjaJnHfnbfYRW3cq6S0d2VWCRY+mjHNzMVCNlmREIAbGjPLBQ6M",
+	"OQRx+CxzQVIXuvK2GagqWwrnVhBw+0k3TwZM4xphIsmnx3tSKJ4w46GTc0GgVgugz/xKRx0RwzvEBLaH",
+	"DdiZX9oQfxGFlRthQOaKi8Ty0sPF/v3mMJvxVXKFS+4yH7Fdw5hw3RH2qRBHoWkKYUXF0n7ZhOYAv6un",
+	"Nj6TptDOCY/zN4vKtxCMJWreaG2RVxVPAVfdfVJzc7NoYNQmEv6bfeIW8Q62oUKCb+Xs/JPSQ7+ym88Z",
+	"+HgDyIPYMO68mWvefUMr99ZsSzNnr+zWtTCrg2/dzoT5bPYWTXEYlGuQ7wKHzIa8ZzfamGV9mY3Qc/On",
+	"8S4YoMHg2cjgWcEEudA0ZcE82rp5VMoKz1pHcFQd6nb5/CVyibFkk/jqCUMa0Xqb6UwkGBZyl6MFgUit",
+	"PnzitF7s4lZjTOZZeHCoJogsYz4bUEFyoXlKhJygFgSDhCkbvnG1CaojoKwArZo2OT44BA2NOtNm2S2+",
+	"AbVZHBuS6VEBbSlgQQ0oF5CktHlMGyTCQBvWe/nk/dST6dTpszORXNh1CFGbNZSRXbQzI7VW1kWVQbeo",
+	"Sc9EworPvvr8Z8fValOodvWHK6jHoB6Detxm9OBMJBXVhYppiWr8kyefbYsbqyOnONfKqQ8mSqiX6KkD",
+	"UAgiFFvX3WijXDHPglFVKq/gKRt6STjs/NUqcv+8D0UVq1x6l5XVfQvTY5EZIHTMRkyCvA/yPsj7bcp7",
+	"FKY1xcf1SfrasqCPpeK1FikJ+6FMEwfu7WJ2nEHMzIXpVDwv4H9i+kak+1sp2MoS/mHI1cXydPWaoHUy",
+	"e07mvqGCDliy/8N02Uh75Q/TLYnspygYm3ctdMZpbguMpUBeJKh0q9RXtvZCldFdTHkxvbIEGzsArNk6",
+	"I6j7HbFsAK3HvSFWGH/79MXzb+ZFFMBoBRP0bmUiENtsXVFZjCrPBjbCPmyEf9z2zB5G9U2N+iklZguu",
+	"hg3rR4IvEHyB4At8kRpFOb+iJoXwz5g/uT6CvrEnZc6zWi/hR5mRERh2WPtQKQkYZ9J1neghy1SLlHsN",
+	"oNsK8+iEduU1Iy8ODsg/+Q/ka8R8eB4dHBz4W34D9bFHR+2OEDTL5MThOhNK+jzVLKvLVbyXafqyYPFa",
+	"T6efFYAPq2jIC4dn8WD8lB/T/JNfvdXVxcywOaXxTjAC7XtFtU/Kr31z3o36L8EBWa51HqL49PLxtFTJ",
+	"ZGt/xnmlyM5IwgWy8cmf9r8uE6E+PykgsepzyR+BDdqB22B76VfQroa91lyKfXOUMwk1TooJrHEaka/f",
+	"G3maWHrF6ZiRGDDxeC/+pkXiEdM0oZrGsMuwLgpPGSSgOwKe2SaxX6DYhnBchtpcHJEY/j9G7n7WY3xs",
+	"fky5stdDayy2K3ARkdgBF+0XCx9j5ytc1BEp62sic1vLZSQ7vI4FkejaHwiCBrTIOyiogUbkUQkBCMr+",
+	"Mj7gAmEPBkJmLAFMuS5LpRgo14xsP0dHlDGniGfjRfRyB7uAK0RFYp9v5nTFzCujbtFkJJUmR6CYbPWh",
+	"BfTyUNzs0zilmH43s+4IczvbMulgelrk1N7q+UEJGY36xhFA6rbM8eaxUvRss6ERHCOZMZywy/CfYqNv",
+	"R9hvpCJ3W6sUUS271ulyW2S1ERrK2SoPF4mtkOvJLGHJiX1Q/OHsX7+cfzi7fPn6l4uPZx+wCx6bOCMi",
+	"GEf894xVJlLu2K/T0BdMIIDa2urZqphXby/eUz28IafUHFeLP7eWPnRjVnD7juqFhnhwcargBGzTCSgB",
+	"g/z+h7EpFxRMfWBmhTypgONJtkJhY93nAeuaHQZHTw+XkYT1ueBYDE6V5U+sivEmq/5t8awvFRwPyVwv",
+	"Lct6AqoysDbOg4ZR5KAcARAIdBh8uBvPPATLfRepgyAkvZAsTsS25GONqbxQUPaopqkcYAIjqQNhktcs",
+	"y3jCFELGmD3JVIuckoRB2Q3U/ACkE1qZA6YB0qRAuTE2JsnFlTB2oBSsI44BW6RW6L63L/CymH8QvoXw",
+	"rVme9YRw7Q2CMA7C+NELY3cySPGYbUll50A/+dPIw89P/oSzdWnLH+sxcwD/Z1py3z1sI8gT8KLxjLYr",
+	"SFPY9VagMhkz3IjrsQvtdJniCSsFRGwEiGNEAHvZ7F/KjyuiPRajy6zl1DUWjBkFmgjbNTCUeYYRERt/",
+	"58qxhFV0QwtAk2B1OsIGiZJKKMHhxsl+WTGhmoFmKDryD7ETK4cWWuT44EW7MnRicbIcwNyQq46woSmJ",
+	"f7Z/coxzEsLJSjOaEIAn1UMqyPEzD2lFB/KEeI6BsfbPcNPAZerJHKIWpdAV4DxB6wTWsrbIB7tZapXx",
+	"xKFByqyCnkgzNvMs3y+yIKaCWExZ+YG2lVFTzXvVyIoNmxXBIPMUxHHyBb/ka1efa/6YcsEiQkk3kxPF",
+	"sm8igNab+WhoV7hGU//ZGswDuzg3YBO85kqvbD+YzeMvblClXykS28Wbxd7td7sH3W97T7sH/ef9Z0d7",
+	"0R43Q4FefS9yiF9wl73Z6E5Z+ZfQcH8/2H9B9/t//Hn4/HMN2PrD8kgxALqmJeTgGWsNoLfS2j/Bxrn3",
+	"BQorWCtnNEunTrYEw2g2lIc6zRpDTgxtaAoVPBOLPVPAj7JXfkkU74NM2Q/ugcGVLKRmZWHWFJ3VocF9",
+	"DO5jkJIlebU1x/FPY7Z9Xigny6IR0r25AlcB0vfgSEHqtV5otksQxlwroKxx/ByOp8v8rsas5/2RjqiJ",
+	"DqI7ENu/xMavK2YAoLsFDArAEB5Dqzj8GfCvrxgbK+ywR/z6E1hB2S8IP/yDLdSxQGT4ij/Z6Dc4Y2/3",
+	"KsA96+N0zB6g2iiZzVszt4PCCArj8ZnV9kBYDlBLw79cbeR6+ASxPhZb0LVkI2qebcSV81gKjb7MbDSn",
+	"Rc6MYG17iA97IeL910J1n9t53ZhIwgduCo2No1eFxrYrOC+iMOgl+nxgmTNbG+y/6l6qbBW7qoRqqwxt",
+	"tM1+l9I+UchmWt4qri1/AfjMJwtDZnSpZ6xB28HBylj6GaAjcag0GLvEMCyyjuDQyF5X4a9pkXOQe0AM",
+	"ARd8B1Fihz6jLcPxPhfEUmk4QJs6LJoijBhfnF1cnL97e/nPs/+O0QxxiM+2nxTfZBZRcJBRYZHb8IXc",
+	"Yx1PGpIho0BpAXAy8mtOLURyL2PQm0rTFnlbosoDaOJmNGILVTJ/RA53iwqzPiRM0zmw3zV0Nd6anuFN",
+	"SgUY4Iqj1ygZurR3lY8Xqg+ElkSKDu8gDLn5YepwNfscWF1sYodc/Os1cGxQTbtUsTaa8/EswQTBp8cI",
+	"9w0JgI6Yv8qifMeQaFJOfoAcwmTKaEyzctECztWCcxYcJJYg0CGNaiiPtpmbjkBRldJswJBYC1JlICtG",
+	"cCXguGuj9viItT0CVpFwU+T46AVAxKMCrbo8FmqTHJI3rr6XcNERTw989ogrknDVQz3NkhZ5ia9mHbHU",
+	"rn/8EmXDPrKtWZJR9+MrPmBK1xbA/sT0D/i9vxwccmWlfi2Slvp3yjV7WhJce+09u0ks4/vTvbJQ8izh",
+	"XS4o5D5m8xa1Asms0YxzUF2WZUa8vdpe/DkqDVdjqfgqCNP+HsWI0C34MBvHP9IrRqgVYyUZa39wItZ2",
+	"jDcwVBTMXIjtKVjkxKqnzSXvkXPKE1WUoI0x5Yt1yETLAcCERqWATgUS9CtFuEjYJ5A9RpJbqqoStQV2",
+	"1aKQHKEIpYLEb07/9+WHszfvfj19fREj3ZkiE5Y5krHEYwMKMOh85plC54a4HFI1RI5AQGcuOvjsnDFd",
+	"PaQauB3AbpO5ZlEJfbd0IwuMmFJP5QFWYLEwJ0RJFL9mKZGXDQQ57YiiLhhWCOCCuBSXyEpNYsQPMs/o",
+	"l5ag5JLVidfT8Tid/gBfe135+oHpPBMeTPh+9et/QI65HzM5WollyYYKfwRs6XVGXIBJsM6I9/A97ybo",
+	"AOyU9YGPZ4bdYnO/nYky1649fztqTo2fYpVRwRRjGdxsVY0ZFlC8Qud+aNpZ144p883O2jGguYgyepdW",
+	"bIsKbULJwLFxImvhLO3drzbje9z+1CxnudUT+LPGRvWeOFczIvFrLq7aJGPp9509wT7pzl5MUiCBtEks",
+	"IA0fQ59kXCGAizvC1j+KfNQFDxB8wjEdcDGo0+GvudIbd/EXKaJ/QcXWCmpnh43/vrJ7JR2eA1/8r5bv",
+	"cfURmC1Zbq0gIOMql77nQqx25auM91e8qfumv3I2Wa3q76FwRto33zQyboevGhp3ouBG2CJvXPMHfsl7",
+	"4sBXCSR7hUD3Csz91EwdeXzwgsQ9a754vh4O/ITmv8qs9BwAh1sNkf6XPo23Kwj79ykVP1M1fDTu2sPD",
+	"oLObZG2qxdlxt+gQel2x7uSXsi0+ZprFra5qIFoMLnogWrwTTjcexaKxr946KfvXS4kSvGc9AjLCr2WG",
+	"//l9LrhQmqZp/E2lBS5l9BoxojKsm8TWOY1gUYSJBNIDqmisK9VYElevITpCIuMPjMJ0QFHDaR/Nkpad",
+	"jczGQypif2F5RlKk0zYZyzRV0CV2fHAMc5qrDVUdkaELegKte9jD5jCs7DRda1kF/wh1CFWznesYHGjZ",
+	"6D+kAzKpWc/8Z+w4kzqiK/WwRcCK4mKAa4dFH7atD7r4lJ7JmNRFG9Ar3tQ8fHxGHy7U1qGP38iEBZaO",
+	"mzZFKoWwFHqGJzRQMj2S4P5j1vyvSnqHyIz0ZQaEu4stgRXYM4pjRBTTLRJfczb5nvX7Rolds9ihAfgO",
+	"eF8xxbR2/SpG+6d0aoN4cxVEm2qrU/Wuv76Qn0kOOuDALutRy/BkFDPLmOixr5StvFLAyKgYmDLVLnhc",
+	"i7YL5SCpSJ9XjZBqV3bCrhsasVkpeF8WiOv3WNuXXjU6fT+6RLauLW4DtTewjoTY84ax559WkekNfCKO",
+	"O6RNRJ6m3lOi2I9HoFb1ik0jC9CCVWAI3hWBc6ZIxoCevbYTzjx0U0H+o1zRwA/+SaBm2ZYSWZcBZW7Y",
+	"LshZtjO3hxKwrxqigZkluIChvuuOOJxvCoG3gkWS17GvIAyAbXjsymTq7Iui4wbw49UJoV1sCBQJGi8W",
+	"QkBpOm2R12CbmL+N6NgbKcZxpdhpFBH2yXh5EKbFtrwCg4CCbfOVIkzobFogAuCMfK+NEUHGt75ibGzp",
+	"569pmrOIdC0VSCx7/FLTgW2e8ct9OaYaass7ghYAgK5lCEvtU0YVQ+b7QuABjT3AGtQZXL+Mky+oAwgW",
+	"V7C4btziwi27vmngxwW7Jtg1wa4Jds0O7RqUNWun0J9YGp3GevUz2huixVCEyKslSIohyu3XpbBxBP3D",
+	"U0AqQBlRYDJ9Y0wIljFjQXEd2cC15axzd0RsI2upuGY4wON16ErQlQzQ64mdH8f2NvxHYUXVGSFn+Nab",
+	"WiFr6dr32FW4ch38BQDtnt7lQmpYPmFrmlZWLNVRtcqFFZdsHNoOyuRxxJQvhnJiJQkrhFS5vOUrxytn",
+	"3BemoEhnTbm4Bjz5g5aU5xbhdIdycnN06SCAgwAOAvjuCGAPiVwtNlxfCFtonUaR+5vMrpRF1qqKWq7I",
+	"AOAjtJTYZllTAaKxUBJzhGXhavGx0K+1ErVKcun5ELpTMqFTeGsAbijAtL7GypGoDEcaEYfmA+B26pto",
+	"Fm0U5xe3yEUOEcoxHTAo5ewIdLgPgaC5mCkgPkhV6BoFmuTwuQPX0UM2AsbOEZ2SIb1mpM8mwFpQelnh",
+	"WlCR0NJibwANQUdA22k832Jaj6tjhf7P9tvtVGfYh6xaLHLBxWrht1+E5ulqoUNcxJWbJF/mmZLZTeoK",
+	"N0W1Sc+jG3xhT/2KvY9+b91I82NQH/dRfXyoF7a0sIwFmzClSZ9nSq+qMgo2zCd/+v++XNIs8FbaargS",
+	"Dw1kTxxGdG0iQ+BfPWPdbkWdf8zq+Mk7iPGH7spQvr6oIDFkBUJWIBS8L4jTW5y8AnVN9vsbFiLUai3P",
+	"akBTIKOrRWcLeivoraC3gt4Keitks+8mChtoqIqe1HL95Lal5n7yZ1HUtsQT/JWmOVMFXqtjO50IIyMK",
+	"gFcLyhZnTFMuLHWoHrIp1PZFJBdmSK3f+IGlXPw752r4Hqe34/TzLLv1qnoY6hyxk2dF7FOzFEHDBw3/",
+	"RRr+nTk37mSsruZnhtXqeisOgq4Puj74qAu070/8mpF8XMbzoGSEmsCoQrV2V/Y1qlXtEmk+WTdDYa5Y",
+	"waIN53VoB0GWDBv+yhOpbcu+22r1fjQs714K33vmOrdnQ+vxnU4z2d1oSxHcWKBeKNVgocTh1tJXa7Yo",
+	"XzBbQDDg10yg3Dqptis7Hh0KlWG0cC1wt5SFmuOUS3gf4Bx0UbV1fPCiI2KQg5cFHmcuUqYUifsy67H4",
+	"ZIYMDAd3pR6auxOuG9ugH5Y/snKrUHBHAgxpnQ6EVkE4ExgVWEMP1g7dRd/1dud4i31Kwe0Lbl8I8T4i",
+	"J/OCYV80GkhEcTFInaO4Vhr0o+t5doheljcDiuPBvwSKRLAbWuR94VNyDdZegu3ZkqRSGBMMy0HL/c1R",
+	"aaIJJFuhGdtWUwpJSkHiRjasYFwF4yoYV17fb2azBHMlmCvBXAnmym3xgvkw+FeK9PM0dTbGIrOlJi1t",
+	"tfRlaYqrp6iXFyuTc628GBnIgj/MYtZAWAiJzBYVNs8ZE3c2oh5MjJBODgVjQT2HJPKdK3R2uq6cetm4",
+	"4hl5QtDNRx2FSeSM5AB/ogjX7QLBe5wxgF8rQ7UZv14xHWF2ppcymilChe+WjxxmmxTMArV1xKmWI95r",
+	"k54UvTyDlIyl/SSJBN1rhsNqYKYaAgLNpddBswbNep+d91N/9i7sWVtDv9YO/vw5WATBIggOe3DYt15C",
+	"XmOBbFJL7oAb1JM/9XTMPj/50/2y0+7iD/Yhu7UQ3FPMzlnVOHBjgjER3PSglINSDm76PXbTPSzRrp1z",
+	"j0rXAKAukcoqY8ZTr3rpeshGVQor2hEw3Ddetci2XfWgf4P+fdjOvNtHG7jyNUODIx9shuDIB0d+B458",
+	"AZ24ifsuU9blIjFi6smfpX/t1nuXKfsBn7NjA6J4ULAHgj8edGvQrcEfv8/+uEwZsRrq9iDCgvoK6iuo",
+	"r6C+gvoKruHddg3L6nIT91BpqnPVSDTwo8wwWgy0Bm2jTaHlq4xdMqGeFIDriAypIiDO7L9lRvqUp0bt",
+	"asJ1i1TICxiUYytzUFlS4BJoKRej7F/gvHeqnG9Xhts3XFuS+3G18hy/98YYJEES30vCEvjoFVKSknyw",
+	"IgClQx+stGaBcAGSmHSnhCcR0oi43BXVri9Uky4b5MIcffiFiYQl85BFr7nSP9rnrXuQV+adeNfvK3aX",
+	"KY1wBcxabMJT4a3qlegp7Ne9D+QU5gYfpabp/kuZC71sNFyKVwYpcztSxmxht8NK4sX9Ar66VHVsRkOe",
+	"Ioc4Xgu+OnAVRQjFZn0OB5pGhZqwTBl7h2vlJJqyOEEk7mfyP0zEEfAXmRtYjiNYmjYKLYx6q6gjMgbM",
+	"5UBRdM0yy0yuNB0geFIm01TmWrXIhYSZudl0Hfl4wfSUMnptKwHwVVrkvUxTZfvoe4yPgZRPaC5yFnWE",
+	"+d2l6UGC2lw9xeDFzNvqIVOseF+aMTKWSvFuypCK3K2fVizt+xsLaW/SIufa2maqI7S0q2tXxhNIYYec",
+	"EfPo9Rmj7YIx4k6087b3UfjUGWpYE2GF07qy/TEzb+OS4fKtYfvNDLvFBnGnkNacep3GemX2Zi7aZdEA",
+	"e3Qi8zQhXUZ68MLJjD67lQDDEWqPu72iL2vXa53gzWuJb7TUCnDXhYDPvQr4hBDODYVw8JB6ZV5rMJUc",
+	"MojWLErXn+t5fd+u2hYTBtg+/VyxBB0zLY0UHdGEETqgXNSp8lfwwA1VOQ5bLdyyk8TGA43zb1EnfATq",
+	"ZfONE2e03gF1GsR3iNc/HGF/JhJC7elqcI0bIcQdZHhUkOUqTTUjFlJc85H3jN1Ua+HBb0SE3weM7y0L",
+	"z1qhef9gvT00fcD1vtNhtp+YXiZLGtC6T8l/Xbx7SwCCF2GSyNcffnxJvn364vk3EVFAvK0IJSnVLCNx",
+	"LjRP41Y9ZnYwCO9WyOg9LtWaMq0YtQuQ5m3M7GGEskrB2VBJEyzzYJnfFcscxftihfo52jMHItXDxrQ4",
+	"4JdmsseUcgkbzMhAbsl1TvSGrHdV3zjxE9M/4yNuTLytXWCyuLLEvT5XhKb8mrU2+NrVL/dHNbt4zQRT",
+	"5UCZYtk17zH7hVI6tSJ0aeFCi/xmG2nj1OxrYDAE/Gub/gIc7ZMCPzJ+zcVVm2Qs/b6zJ9gn3dmLScpo",
+	"4tJyxPxIxnTAWiSuJK7jjrD43CIfdVlGuqxvtsSYDrgY1G2F11zp1/gyj7cqAhZg06IIGLxqTQTum1AS",
+	"EXy1HZVEpO4sO7llf2guiIAqhoLmiGNwhydGOnFB8roAD6b2cOfvLuEe+gTuvbsIW2TtAoPqqFt0yqxs",
+	"X2/iS6sLfPDrEdYXbG1FQ3VBcIJDdcHdcGvhKEIod1op9va2R+EyLS0tOBM6466IwFcfQgGBFOmU6GEm",
+	"88EQCYfgnmXGeNLP5AgwjNpkkNMsYQlJ+RUjVEzxGppGREkyTil0avZ5pnRzJcJmJs6jM1xgmULhxZ1V",
+	"lpWUG1Vm40+oCqUXodP/oesmFOOLdNMK1RAtEl9zNvneqaOY0CRR1k9WM/TqBe/dqODgnou/bqZYTtW7",
+	"/pblMVz6K2eTh1NysVWxCfvkRustkCAw2f9humykvfKHaSjXCCHAolxjgahrKNZwhRntKp06JUCCTqB7",
+	"+opNIyK7/8N6lrgTEvdJZKk8Lbhoi3yUwNdFbdGHlnDPyLYvDQGVVA9ZRyCdl5GeRhNmNnQZkVwx8v6X",
+	"j40E6sEmDzb57QUz1y0wmRm0i8qXL5/XQwixVn2cUPcS3KJQ93JHnLA3haBbYp7UwasBa3YTkrktekmA",
+	"SezE0YoB17ixZPo4FlHLXyPnuEjIiI69xYJVqJOhTFlE2KceG2NiBtjH3Q0AzcIYOl8pwoTOXDe2n1Ei",
+	"GZbdGPHDpSBXjI3Nn3mGvKVYoeMF1ChXmrBPvD74+AtguQdDJxg6t2fo4B5cVzP7UcGkCCZFMCmCSbEj",
+	"kwLlzBo5xydDbiyFaWPNZgUprlKhwRUZSMEWAcWBCPnZPmHtQsrVFZg70ivXXr7MM2XUzM1FX90U1SbF",
+	"lG7whf3QK5ZVZu6Z96GyMpRH3kps1O9LW1oASjxxEiQigk2YsgUBq8gTQUdMjSlwFfr/3inPAciJt+5R",
+	"uxQz/iEBJzrgRN/BfFwwxoMxHsoelhMceL1k2Q3WDb19IbNBUFhBYQWFFRRWUFghenQ3KQ0KBQl8BisH",
+	"kxzd/WVpXn/6/17TC9ReSvgsEupYAMP1MuQrVeL1pSLBAhuG2a0IIlfVEkQomucayXcnXLGlzuV7+1ov",
+	"3ZvsUmfPPSzo7qC7g+4Oujs4m/fS2XQ6kfi7b+h1rsZxrywdNhlnDIo+ygUiNGPmgiq1PRVegUauUkQK",
+	"q0BbHbFtVvugUoNKfQiVIBtw1s+O+/w5GADBAAjOe3Det+i81xgc63nxjutePflTT8fs85M/3S+7z+N+",
+	"sE/abbUIPsNsm1UtATcmWA7BGQ+6OOji4IzfT2p7K8Z36oIX4ej65gyk6mQZM/541RfXQzaKIIo9seiY",
+	"tCNguB6yqW3Y2IlDHhRvULwP2WV3+2gDr71maHDcg7EQHPfguG/VcffGyZruukxZl4vEiKYnf5b+dQPe",
+	"ukzZD/iwndoNxWOCGRD876BSg0oN/vf99L9lyohVT7dYfB30VtBbQW8FvRX0VnAF76YrWNaTy93BEdMZ",
+	"7zUTL72VRJsngoMHi4b0S+B00sT+0cekCU2VJPamWDQt6KiAcm0XBdo/pvknIvsYZ06p0mQs05QlAETe",
+	"EZaQqkVOiWLZNcuQz+nN2ccP5y8vLk9fvfpAhhTj3vh8S7Grkc2qa2u6zT+vWWbOPYbHLcEXOT44JmZY",
+	"AwDBG7swS0W0Zp/0k3FKeVk477X3+kbkXLpGenJ8tFcWvrYJX+kMJFq9oLXr2Npc9tzM5l5A/GWX0eUz",
+	"3mdyxPSQ5YqYdSN9mY2obmQFK1rCHwgz2NvihR4vO5hfhE0ZwooOyBXhLIp9FJjCAhTGjpjCRPlsO3lW",
+	"+nEXjGGb9wIHH/ARpTD9NlmbOWx+5C3i0JXk/vovEFjEbnJlA5tYCCQENrG7xSYmSsZCrX1SdbmWMoud",
+	"koT1ueAAz1ulF0NOi1wBeXbG+rliWJhGjK3j/HLwzJDsZRSRXKRMKRL3qOrRhH1vdEtMNL2C4jiM+acp",
+	"kX0AEh45l1JBfEGORnwB7djmdtKjs378Um0dAfglftjAVHYbCjkwloUE8iNnLFuq/1ZgLotc8FARY6jW",
+	"UpFtrmxWpSNbW0bfB5axnYg8/30D41hgHLs/jGMriKrdM4818YUFY/oOGNOPmU6jDE65FkdXzcBd8Idt",
+	"b34PKdgayD+C0xKqh+4Bn9gqxkfgFSvxigWDKBhEd8MgWptjbH5kMDmCyRFMjmBy3BTf2CZZyd1yj3mR",
+	"sin/2JpKLnCQBQ6yEC3dLgeZFxiNPGRzMkaOmaBj3nLnpDEXBBUH5Vxq7MdO6SiNa5NC78ZMnL4//6+L",
+	"d2/3vuTYmv+0T9tr7z1tHbSe7lWOJE0SqMig6fvMzEJz8xRjyPljh6HfpnNnZ+rfsLXdjoCPQ64qq2eX",
+	"pL4DoLywm34Us4JxZJPeXBGjljQTiz7Tf5++eb3eZ3ITLBpA7OPbBD/S2t0fN/0d7DvXf4dxSmEX1hcw",
+	"v7QgUkLqIReDFjnFJhskUWDXLJu62iBMO7llV7bOUsu8N4ysr87FONfgynOtoCtIFeWYNElYErmT3hFf",
+	"Y16jO8UIwDcQNsCsR3JSFCT51iDYJ7YNmGaMDDKZj1nSIrF5xcshVcMYpQc0ItlL24SSLoRHnBGhmNAd",
+	"YZPB5gcp0imBHcES8yIpg+nbR1WybmYOto0qzmSaylzHhAuCYQ7ZJ3GxQHFk7w99TSkVUABFBaE9CF9I",
+	"2/RlbhKRWGma6djXUuFF7oWoQDwvckqUpgOGL0Mn1EyUjseZvKZpZB7Wz+R/mIiIzAj+FUwp874ikRNo",
+	"vKI4Gy1lm8TmIi4GMax+jKNj5MvQoMqNr638OzORsIwlcVS8FTSO2YYu8s+8yzLBNFMuTdURMNeE9/ss",
+	"IxJDTO7r1maqzIZd13C7ec/9B7OpvEGwstdr3q4YdYsuOyzzevNukndmG4R6pOBnBz97LRP4PUhP1E4l",
+	"9W1xHQv1PUuv9EA6KucYGtbvrPRDf8U+4VVc8IfTjTm3gJt2Zc4Tc6zo6M/Djoc2zRAt2FWbZs1uK4nN",
+	"OkG5i8bNL2exCQ2cjyjBN7dd1m7kbL7D7XoPsypj8xcKDZ63udKh4TM4iKHh8241fM6bOkstnQZn8SH1",
+	"gn656fX4DCr3a+gJvUue+rZ1eOgRDT2ij7xHdAOVuaWu0S9XS6t2j64tze9D9+iNCMf53RHaSkNb6f1p",
+	"K91Iut1eo2mw1O+Qpf6Y+yvqaODXauxccINdNKDubr4POVgcukWCxxSqWO5Bg+pmZkxoWS21rAbTKphW",
+	"d9O0WruFtfkOwVgJxkowVoKxclutrVvOv26r69V2YVxzNvke21P4NYsJ19iEgbEZXe7ArHbXgZxxU/tK",
+	"dQQ07EAniij6fLpTMqFTY91A04mfkCJfIwNR5FPEUfWW9nFck4SNmTAmkvgmQqIgF0fviBinji0nUpCh",
+	"nJCRmUDsbhu3yEWOBiMdMAJ3Qkl5GB0cHJReD/LOUhUSVUXk8Dl5w38oUtIy64jDgwMYaTuU3DSHFGuh",
+	"acaStvlhRKfY/NJnE5ZV11G4UuqIsGsmiIDvAsxEWD0dz1dK1/cpz+mJTfuV17Rs7GN+5WyyyuUXXKxm",
+	"kv0iNE9Dw3RomA55gJtvmJ7XVY2d0xtoLqWpzptbTs61IglTxlB3ZG1WKYykmQC4IcLOBIWlF/e+zggE",
+	"bk+KPs9GLAF1sargvMDp7Vhu3lJmdPYtV3dE5kfWyh38uBsLnSBI7qMgwS2BwauFdq49+ksERK4obpha",
+	"+fDSnXEQWlleqvajmTn0udDGMJUDZmzNkuiAYkMQG22imDZWKXUiI3LkmNDnzFKFQb8e1TSVg1Vlxy8w",
+	"8wcuOvAlN5AcbmCt4ICPHuTGo5Ibv0Fs2yttc5brjQ+qbRzcGgRfZoA4q2Ihhoi7yDaIsIyRca6GLAEB",
+	"0TdL7VIFGRtwpbNpZB3EYuboj9pOsBEdMI9kAf8iY5nyHmeqbd7QyChwKx0TboucGTfXASEgcAK49BYb",
+	"A3x5IbUVVSLhCdWYAZiCMJRdxbJrBI+I4MoxzVxpNbEhhAbhNtsJ++BNIv+eG4i20tha6XYl5ET4PRXE",
+	"3KMSc/+sfPwmMyny7Q9SMBdOUigiprZDbSSvGdFy4x7VH2VGXp63yLnz9oz4KFWmYs5ySrpG2oyhias9",
+	"G+JzL+JmxhVh1zTNzcWl5ANSa2M2EmJc5sLnBwcdIdhkZjFK8lITKXo2Bvb8wEhYSkZc5FaskYwPhroj",
+	"YiOLL+1dYo8B4+9jJiVkPqj1+t7najjX53/jwm3nyTTQVh7GYPWM08y4FRJnR/dZNFcVvdGaKKyFnAQ5",
+	"HRoLQ2KrPrF1KoTMRY8R6hVCo2KDJJSmA0gACVaxgdV2bPknQ5kmanFXolVYRsHpIRNOm0Kya0B5DQjg",
+	"B5YyqthNKwv7mH/lLFupGuXcLOTqVz+MYpSH6hzYiHbqE5SNpRyhPCN03z04vWJFLqFkyNJk5YBPk8dj",
+	"zpc5TCSlSiuSC81TGzjJ8ElJi/xW6VHPWI/xa1aUWtrDR04FoV0ERPMgm5Rk7Jpl2ibtMwZlovhIPWQd",
+	"4ZQjWJd6yKa2O6bOMflZpslN65pQmriSIrBfA77QunA7dWNvsRwx6LSg00LJ4cPVoEbOFF5ZRJRE5SOk",
+	"94CgOxM8ny15XxnrZ0wNm1HBL3pUYBpDQVm+asyVzGdHPAQMqE9IxageFcJCx9gsjFHw5PCAKNaTIlEt",
+	"8iPlKUvgUkUS2RFGlycspVPCNUYTMUhZgrWGCfaoiFxCpnTHExKbP8WQkOHQsqryVLcAusbC/SmWXUN9",
+	"ozUdzICOsAkizhT5Ov717MPF+bu3lxcvT9/G39SZAR9wMe9aAiZE+UKUL0T5HpcuMWK7nOPmrDF/ZY7S",
+	"atrEivU1QKehKW7EwfPig6E2uitjNImgYrpVDwbtHrOu1HxAcM6g7jfGcHbdcKsBN9vlDmjNIYW+K7Tm",
+	"4kR7KeN+ao4AnZIsTxmhXZljoYxlYZF9lwOPCBfk5dnrFjn1Rt8BNs0aM5ASzUcMkuaCsUSRTKaMxDQZ",
+	"cRFDckO7xDSJ0cKOW8SJH7A1BLtmmbEDXRNxZsNGLKkzAC0sNJ6/3WFBP8AGUliy9fGQq8Nus1XUytw1",
+	"p74U7tg6fo8R7Hh7KxpgjYNfEvySG/NLQMEuhTV2SrLGIig7G0tBi19TzTJfFQdKW2ryP3kysK6IbjVh",
+	"CG+mp3HYo0rS3DcVCrgK8I0Tu9FCtiJkK4Ik36YkL9B2F0jybcHq3oSkvhcAuduVkbWyMcDfBvjbuwx/",
+	"u1DcNODcngJBNSLXEkSg+9ph337TagCuDebhnYoOrQ1/OjNqJxitW5jZw4haFeokAJkFOz3Y6Xcn4gJn",
+	"cLnirENW/YAIqFj/M+DXTFi8U+zzu2JsjH8DdDDVasIpDZr0TmnS9dE5q8OCxgoaK2isoLF2pLEK6M0l",
+	"OYKM0aQZSPPo4AB60uFc982hMQ5+KmnCEvI1F2QkE0Z6WZ60fQc/NoFgdamykakS4obH4YRy0eSbyPal",
+	"QKY2kz2mVEd02YALqNJVWo6xXhUgwAUdWVXaxwrX3pD1rk6g+4Qm+1KkU1eHirhuUmgucqZgHjJHXAGc",
+	"IrTB0GQKM8+Y2UKqI8wwhwzal9n3Y5mmKralk0YCM4BJ9y8OUKJtQmFVSJemVPRYBtUSWAWr5ZgoJhIu",
+	"BgRuRrqsR3PFfMLFvEoDEMkH+DxzWr8O8xD3YgWLU0tEMzAv2ZeZg25vA2ekR1mAV4FFA+vD6om99h7M",
+	"di/a4+Yh/4YWy2jPfIG99l5fZntl/cFEPrLbK1V7f/i6KaUzI6OjvU/7A7lf/fHzjeJQmoVcXeeZ67lg",
+	"qraoFm5mVtcCPWwYzLIiYAdv+1bqrb7wW6lxG53Mnb0ZiJ7WrJyaaXBzDynhorHsmveYl0ciYVlzLf1L",
+	"D92hh1wMWuQDDMApWDhaxNWw8Lu2Xv3HNP9E3sHxkhmWgbQL2aSGfDxmCfnAsEL/glkSA/NHzUbjlGqm",
+	"OsLW7Wf2MmL2s4IyKHsrqcwsSOyuuFRMqzgys+iyPghGe+xxlu7eLfIrTXNmjy+IMTCl7EsMqYo6QgGI",
+	"r+0kYFpzMQBZBFApmbzmsBBu2heslzFcjRjYEdRlP5MjM5mMkVxgDfiQZaxFTv1E4HNS0s2TAYM6MaXZ",
+	"WHWEA3NinzQ0CwAIMax35Nv/YGPDDaRgCL8M3LQAHAxX+TYD/h/mmiAcLdbXx0dHDS0BsCXWdX1u3jPA",
+	"ifoDvsbRq467Rd8Ap4LCeb3p45haD8F9YQvtVT5leHaGU6OxjFQJJKvBFQiuwLpQxub8gSz9Z95lmWCa",
+	"qfKh88qwpHWt7em1rlVXoNDWaE4wFrWFcS/YyzmiwKdMsxOXmY4Q071NMpZ+39kT7JPu7MUkZTRR8zjv",
+	"JK4UqccdwVHtiXzUZZnTpWM6MDZAjc54zZV2YuYjvNPj7YQor8Om/RDle6wOw162kkJvRMhn76g3orrR",
+	"SkJuRqw190kcH7wgcc9qs9g1tPLEiDIuSK5Yi7xifS64Lngy8HnWmjYSOPZyVD350/ztc9xq6G+onKfd",
+	"dTk8Pm6yB5duKO+UtZs7agffqntRViMbvcbSdo8q4c/javjY0fqG5o/g+4XmjzvRlO6bPypGzyKbZ96/",
+	"W9oPcoqWDbhu3qTBfEkfiCTgL8cHLzw6SdyjqkcT9r3RJ7FtHFBF4M+x4sMP/UyOIDToYccQxqQjgMmi",
+	"J0cjrqGLNLWY8WBkHR8c41AAsJSijUFdrKCYFGmPOn8QK62/yOp6dLZUebW2XkHyEvdL6Oq5Pa1eZU5V",
+	"5vRMaAjABpzNB69Efd/Nykp0S004X6SATtW7/q7k9n1o3NmhGKzsg9DLE3p57k8vzxoirKGxxzXxtInI",
+	"09Sb6hTrlBHA/opNI59SMsY4dH8kkSVJzrDIuZZwxDw0GN53xvB+zKXb5YVdt+GofuwuGqK2PcuHF++t",
+	"ei6h8Dw4O6Ha5I64Vm8KIbimcVLXPPUjdEo5rkmoALemRlFqnhjTVLnaZog2gh2DXVZEaTptkddgpiDF",
+	"29jbKwRqHSdDmbKIsE89NsasUUdAlSveAApojJnzlSJM6GxqGSj9jDzgsRFHXAqISJo/84xA4SXWr3uB",
+	"NcqVRoS9OnsJK/eDwRQMpjtmMK3d8VY7OBgjwRgJxkgwRm7EGPFdcF+aLH1im9caK2N/k9kVsijQmQIU",
+	"rshACgZtYo1NXoWE+dk+aF2dv74KdAd/5ULXl3mmjKK6yYgvTlFtVrKKgy/sdli5atU+8z4UrIaq01uq",
+	"uLd7xDaZgqpPZuVMRASbMKVJn2dKryp1XOnoAyvCV18k0d5TvZKt/vCK9r+0YH/dYn3r735RHixU7AfZ",
+	"uVrFfmm31cjHZdyW1YjKCGJOSGJlzoDj04KtTFao8F9Sqn8jAiyU9j/C6MrGZf13qaR/g+mHUv6bW9dQ",
+	"wh9iWKGE/26W8DeYPnVe4Qql+4nvU7TeqSuyx1quXLG6Sn4PGwLOo8XsaCrv1/SKQb2w7PctxgekzEYu",
+	"U1eu419ajX8jhtWjzYmFyv074MVvSYmHiv1QsR8q9hfpzNXr9KsVHi5QAOBdasx68cL6/RtRWevW+z/E",
+	"Wv8tCk63TUJ5fyjvv3/l/c3h0Vsv6g/2+72y30M9W2/jsvqbKfz/0tk9nGhwqK0LPlKorbtHhf7NZkoo",
+	"768p7w+mUzCd7pnptHEbwF1qAQjmSTBPgnnyqEr/102y3kzJ/zbK/Ve1A9ZTi6E9ILQHhMjtbtoDlnYG",
+	"FJLJ7fBGKeTq/8H8iJGLRRB2baSR0hmjo7at64cn+jvis1sk7sG5jctUWUOWMUvIxa65zBU0BBAmEpac",
+	"dERtE0GPZhlwYxm3pyP+/vffIHnw979bLi2cXwS3RdqkEnOQm5OzoYADh0VEpolfpohQTUZSFb0O8K72",
+	"t8ODgxY5h7KVjHUEzRgRKIOHzDGCTSjXiuRjoiWJzT9iEN9wmS1/EY64DJOE8e9/xK36pgk3ebfwFhIc",
+	"/iysOQ4rga9/2jPuZxsIdJ7A19nHrxOXV4QbhxV/B+4dmPc+OL4wRrVJDP/R9osWRyROqKbtuLKWhKqO",
+	"sI618W7xDWOezF0nEsh+YrUO4UlkHeDyjopfU6X3z2Da569iQuFtSt0n5a+L8/ckbj7bCp0l7rkt/xXN",
+	"QgpJWL/Peuazmx1Ezq5ZNiWHz4hiPSkSVf6MipkfKMwY8rlGBQvzbrFneXNHoEXONWH+BnZmuM0On5ER",
+	"F7lmCraWGuY6kROBKzUxewGM+YwlxvGnqfk6QpJUigED158nJyQz8xNm5rhhqgsFW9J/UTOPjgCLQQDb",
+	"q+XMMhteEM1HzLxKMQ/4dlTZb28eHzORxDaBTck4k92UjQhVuAVi2G/xFYeLYD3g49GeNgecpkqSPk+B",
+	"FYtM4HiS48MDEhtrJTZbStsQB6aLktrTab+1LalP+DUkjeI2Irj6bQSZdLuFOAZQ7HZ0RID2xECUx9zt",
+	"uF3dmaUb+BgMxFXIlOkWOT560TYWFhlRMe0IeB+mTuyOH3Gb0/quoKsqfUpYl99OP778+fLi44ez0zcX",
+	"MUxPapo2tzI5YbyutfZPLpJ/AX/eKvGIVytfemo+7CoXXnCxWrDlF6F5ulPzcIW3Mt98lQt/o6s92pxJ",
+	"OJLG8n0w5mm0N6dLSjPda+/xpE2Oj9rP+oe9I9p9sf+8f8D2j83/vKDHT/eP6UHvOe0e9g4S1hEzWqUj",
+	"QKeQPzt7/qe99vFR1HF2Tmev3dnLwctKXI3pk4SN5L79x/7BYWfvs5FIFaLIWQrIYGXfueDJ2jGQFd79",
+	"JynYvWtTkxmqyWI/lmx1Fx+YsdSf/On+s7mFF62bohDH+wiRZ4k0pq2Rgy3iGC8p9tq6mu2yERxLaGeN",
+	"2+QwOjg4KKwgdxXaNH02YVlHFOa9mwHePKXZgJ2gtTvTFJyx+mzGT6VzsH4IAwfurLf35iX9K6apUZ9r",
+	"BJdnBi6UhqEhN0Qrti/p3omSze0hrB0/4DryzjzOGPPN7L1voHGEEsEmM8+siiNwDTjwyJ4gtUPCk5ID",
+	"AJ46V5ZnIrH8WyCp8hS7il+dvT77eNZy/pBzf+OZbLOxQ3oggrWEIkg3iRZ5n1IBJfbgbQniRR/Q+5oX",
+	"Ba8/fjJOqYjrmWvhshsTkaF7+HElZHFzrU83PDPw880lYH+whaPm2tVnXB1VQ8eOlSIFEXeSTS+zXDjb",
+	"JU91aJIJGdaQYd1mhvV9risKE+OwaRqRLu1dGXU6lBNzAqdkwjK2gHu41pK4Zple05CAvAGOVKVCjIo5",
+	"AXYAUkalVLPMXdP27ORltwzi8XqYMbY/odOOgErfyNbQd6f4H5GtG+tO7X/Ivq2g705tnRhPFLpgY4xS",
+	"mv8fmj+b/2+R08pcfGCUjhhWmAHyEiUOviTC0Cu+6aUHNcEnCOluwxUZ0YQVTbzjjPVZFkMaKr3GXA2Z",
+	"9UURNopmLOkIb5lds6xY4UqQdpJJzQqvdYq9xSiPW+SVt+jmR1oUB3A9K3YclufNGHIndoncAiKttdvQ",
+	"MwAR7nbm1sWy2XXlmW+JtkkRmWcq7gjcFbBv3H1bBDY/+sfCrLfdX+blPkr7D6LM/9G0HCo3Z6PHIkhW",
+	"FJajcl8tJlp2RPyka17H5k3KOcEZ61PlvWH5LlQvNjvNI4LVGazOnYQ6YG+tb3RWx91/mxPFQLA5g80Z",
+	"bM6bsjnx1EEljVduDValTFmXi4SLgXooUJoyZT+4V1pXqT8gZMxiGTYGxyxusXLdn0wZcRsqBOJDIH5X",
+	"yJjlfVauDCzLs2ZYzC+AuSydiXWFS/AAHpMHUGyU9YEra8beZjtQWQ9s8hIBwfKmVzfgWAbXLeBY3jEc",
+	"y5LN0myyzHplDwrK8guMp8fXnl0sVgCnvBuO9Pb0c4CoDBCVjx2iciV1uDpSJdeKGOO1HpHyCzTPygCT",
+	"6wvse4ExuSv5V94AAW0yoE3eI7TJFUXXLYJOBkv7bljajxoLqVjXtbEa64buBExyq3N8aEHagNwUPJtQ",
+	"43EfgCVXtUgCvmQZXzJYScFKukNW0vqgkTVjgw0SbJBggwQb5EbRIzdPbe4YQLKQLRtjSK6r9wIkZACr",
+	"CeHVLUNClgRMMyxkrbhJZa4fUG07vs6jrms3S/AFNe1m+Br17LDgoZQ9iLvdlbK7M10SZPhTcwX7h1yg",
+	"+Ci1uzo8KyzD0lwMSp4SNvFCLAfKTSAoYx/ki7i0MeficSbHUgFYpZAOc9X2DXVELjRPAa2TDmBIphXG",
+	"XkpTGdGp668ep1T3ZTYq2oVVBFlNNaY9pqJqLX/k0X8xkJTSqetA7gjBOOCBYl0wETKzPcwFJs4JAcjQ",
+	"CVeMHB8dkVhIfQlTNesf44OrMDotAnCO2JHoFqSQ9wmRWUfQrsQ+Rq6Vi1n1qBBS+z5y4fFKJ3TaxuZz",
+	"Li7tLeMWiccpFZdDqoaA9Yn4vX0Sv3938ZFgnzLYua6eriOKFW0D/JkUfZ6NHBzwSF7TFENnaYrfQ9Vp",
+	"Dt+5AJIvdC2EroVl2nWTjoXKuNsNQqGGX3fyC7oUELTDSwcL+MAV4QlIKSsCINysCE0zRpOpkZ56aKSw",
+	"lZ0Pvo9he+se+hdCSDCEBO95t4M1N2qs2rJrvrTBAStGLZS9N8mItcjcg1rknWDlsIEZEMM9uRSXY1Dq",
+	"sbHZytA3Bbi9TS0Y846JJCKKix4rWimMQWsk5RQJH+BuBVIOwM+PZZqS3JmSokXezhrPaCY7YPcCSMe9",
+	"QnPbxEaWmx33qLJ198/EgPyW3Y6ljRD6AIJaCmppF10HzWopaiYP8vGRXHkIPPC4IwTeLQcPkECnLzPP",
+	"l1OCrKuA5zX1Kuxe3D8UyVkvMXfbPxCk6r0s2V/DHH3yJ+1px01QH4CNIfIZt5FuqQyk6XI/3nYscV6h",
+	"zGiRmI7HmbxmcZtQo2/UzBWWvACvomkMAQjXEsIFieGqODLPgomUmqB6eZYxUWoDNkIIeaNOHCdSKRRp",
+	"ucbsk8qdwgiLolhHJLzfZxnpZ3KE9m9KRYvEY5orhlFinLWxrmE61g6OM6byEYtbJFZXfBy3ScroNVMd",
+	"YeRk9ZVPcPLe4JbXrJJFwyeAga9YCn0ReshGLRJ3ae8KiZVm17wjwDKHKbHE3iKVis0FxmeCv/BmiflO",
+	"xsvAr1TcfOYOLRI7zyRu2+i7wurGKlRpKUpdRGyxUnFIr5mbZ0SUnI+8t8ipILgtC5hQjNi72siOgM1k",
+	"XqCKcGNxMqm/AW6vUuC5Nm6M1vtNqKNTmNaqUJoXZuFWZ4rahWcTYt3BlVtkkJQqFfHIhUrF4P8F/++2",
+	"/L8LtJGs1RWhfodccz5iETHGCSSiU0BljzC4aGwup9ibDUfFaIZdnrXO449cJCrC7PCU9Khi7cKQgLKj",
+	"iLx6ewGJaW+JaPbJ0bswnpE+5WmeMXVCUtplqTopccDYW2gE4O5O4UZRKdkOhJYd0Z06ePIT9x9qBi6m",
+	"yLcTxXRkay7NXJzZmPAB1ydlGO5nBwclPO/ulNg1jyxpZ0TwuNsZdoR5iM1jwsSRiXdaAJ6bV4CSKIyW",
+	"dpGOV+WpbYSFqq82Yf/OjbVq1hZpbhL7OsCnWrDlmOnPXmL0COUCarjMXzo2bw/L3iKnvR5TqljjiExY",
+	"dyjlFS6RLrDO+0bEeOYbmoyAHPOKCSJFOq2zqS5wt8wZU/OKxEzGKI2CqXAsEy76ci/a4+aif4MBFO2Z",
+	"D27+uTebcy1rtBH99JqJgR7utZ8eHER7Iy7cvw+jObbBaHZCIIKUdsVqsu8/iQtpXHGRVKZ7eFA/Tyit",
+	"q3Adel1thozoJz7KR+YfOE37Lz9JLjQbsAxneTeNCvzIiIqt1jAtZsc11NHCnzeOeATb4D5GMYwaKREy",
+	"FJBfKJMqIhhldkljYdzS6StLnb5KRWyEZ9uHFvBGTdWpF/bOj7c4FVdg09pU776tVJpqv2OoTA3iZifm",
+	"NFgzDeY0FK4qf9y9nLG/NJetfrT89LxnjCeMfFJB3r08JzTTvE97GiodMyyir7AdgsGmSJ+nzFLSjACV",
+	"UIqZONsoKsy/jA+GjleHgl3XEcUtB7wIMqoc0FZIjG/RJkBM7zoCgFoG4mcV27AgpVWu2qtFTn0g2HYp",
+	"uYCqzIhgLDGv3BHliOsQ+JGgkgyjh+5mbaIYg2ivzlXcIqeajKTS5OjAUjya1wJO/Ba5cGWzJRIe17td",
+	"EPKcAC0A/G6N746w/DzQg+3tcPgXrkVEVK7GTCSkHt0Riz6s+NpdfenDK7fEJVu72nJm2C0WWzqVtebU",
+	"lwJC4757jHDQW1zRUEQZopUBBPpOGEy+LFI5JTlvM5Wcs6U1kR8rlhHaGZqMAK4Q0VisOYHljq6RsjvF",
+	"9hiFFYqNQM0bqnIcFuoN77BOKFcb4mYLxYYh2RSE/TaFvS82XCDsF5UaLo60/cT0DYjnhyHpaiVcKA4M",
+	"ca4VTzLWDi48xg0Yv6fkvy7evUXUXmRjJl873N9vsFdF9kms6SCOSJwZMyRGmuWED5jSsUPPs13eYLU1",
+	"wv0Ge+1uRXTWhZKdHbULpNttzOxhRJoKzRDw5ILhHAznuxMlwbTJWlGSJ7amq7lS3xx3LH8vNe7PYHGM",
+	"aMKIFD0WEVoqTO8NWe+qTWgi4WZGZc9EXSALE3kwDgQKED6ZZSPYVEHzKGeJxXlqkePDI8jrpCwmHMm0",
+	"IA1UDB2aUbYyyUy0ReZpSx3CgM8hyQx/Lgr6zYJrRbhuEy6uacqTcmXTiCtlboB5soj0oehYdYTsLzA6",
+	"TnHNg9lxt8yOU/vN19aSpYEPTcUHjR40etDot6XRraIg89qtVF6wmp43CruxaO2VnIhUupqR6pPogHLh",
+	"Co3VhGWqKGizdgFo2kJljizbZamOZEbtl3LUkJ7uCLAR5jC+HJyXu/VKOtzSkfsXsDhjXQZlMQt1fG2E",
+	"IKXi4UYMzdutoTLs5bUKA7oaN40VBmXxpcpiXZn/MCQkNGZuQTxmrCdFj6cLHCG3ClXpAnIRnBPEhdTO",
+	"D0qVhNo6V8XmPBgPbzYjE21mGTpZXcJ5wFBW2oPvGmGhhg8FM3Z5oGDuCOPzaF/k7jqdofatRrJ9cO8c",
+	"EiI3ZRMHoRUs3GDhVi1cCwpWJ7uJkJNm+Y1tGU027c9yQkbQNOgb9DIAf3DgM5rZxrYy8kFEVKWBQ2a2",
+	"2d/8/D2Mis3f8mzARG/ahuZCwBzgKRM66oguG3KRRCQXV0JORITFxBEZZ3KQMQgXRSRhKb9mmRloUWkB",
+	"LsHeH1EeSmgMubbVzTl2JKYe5LZFTjvCXuhVDc4FhuD0HDw6hzLwrtR2AWwhOMD15sK8tv0zVm4jMAN8",
+	"7BgBdK9t8ZN/plVeoLVsc6Ad4YAhLBYw/AZ9fSel217aXkqbvJM9fqnpILYQFVVMislQApgGUzxjievC",
+	"RChgDnXsrY7oCJz4IJP5+PseIGyYqSPvZww/qNi8JpJryX7p03v0YARyxrWLPae//Toc+jtnADOQkcuM",
+	"cBFQoPR3k7SKG37jYpzrClKxb/aE4nR/T2jVRAXf56n5wLF9IXyb8gQw4igYgSuaCh/wxKyr58/ENc+k",
+	"MLbKSvAS8O1WC/W9dL+uBASRC2P8/4prusYIVL51gW13KPEDQa8B6to2bNWZzYefThVdC4mRIJnMB0No",
+	"wi0otYu+r2I/SYsH4+4CPa4kVvmYZcqI9bhNUqqh8cC1o3kKhzR13RnO7ntZOYATlpUq0wB80Yi7lPW1",
+	"ER/YtjByDROxlz8xgZ5fpR1kowfddWDZXBuv+5hMnKh0AIxCklSKAYbXrdmJ8640sh4f1Tey2le75KLS",
+	"zdqX2YhqbFR9fry3vIe1+lHfVb4aF3Am/Mo7oaeY2SRWzPfkaETVSeVLuOBDXMwyrnYTW7mPorahpxge",
+	"t9fQR3x0cFDbObw0TM/7GkyA2VfXWc7qt+2Paf4J8DWZ67a2bdZOYQipba+8nGDzNzTck6HMsxPSp6ly",
+	"d7ZJDfKaXzEnESMQsDU6C9uGMua1S0VzlZcT+61r13BIM5ZcwnwrS2mXritlyjCGMbsgIArbyEACshKE",
+	"v9kNDhGgVg+0HH9JRGIJLZNWO1UZSNB2gDezdy6dSbPxIPNkcxeInqRte5HZk6CgYI8V9kh1h8FNG3YW",
+	"jK4sBxPmjPxuR/2xQlN69ajAtwL9hZrJqG1EeSjLMntNnjHUfzFPYjTY4GIoyqmo3kIGGj2HaswCuTpm",
+	"GDYa66kNyTlLxjwET6DxqcWUjCDrN7fr7A0Lphlg1pTOazbmUnVRn/UPe0e0++J5/6Bpbd26F2s7ptrY",
+	"w3vtvf/zNXzWv34/2H9B9/t//Hl49Pmbv+1tttqwyIAYQUZU94ZsZq4DmSYNc4RRTZLl+dMV5mMtk3qB",
+	"YaSA79FTTBeZVG/QZETTgf303rzTQ4zGAKYvMk+YDZ46vC+qaSoHLazoYmru4Waz2L8V8B1yIubN0bbX",
+	"2P636uLZiTasn7QATqr2DBVj7WRWOk84RVDu8eyblY1kMMLHedlARpPQDIkIVRWzO5GAXWZ3N9geXFlh",
+	"fgJbfTKzNNECrVUQhzRtLK50o8Z69nRt5AtcFHPXuE144gxheOHq1DSjo/2MNe14GLHNmaG6hDAdCnEn",
+	"Q1hSQZhhhfUbIYBMhJs7Kvs6sd9RMX7X2a9CCgSZFTVfn/aYVvVQH6CSoxV04A/eje1OUcmg4AZPA5xY",
+	"SwRW/RjOcqnVyDJrACDZ4+bruVME/8Ab/bGJpYPeyt1HN0DlvzQUCaG8l3gtBBdXi2DCMOu4rR7GrI6q",
+	"j2ViiXzAPwh14VuHW7nwSM+QrjCfsxFPBf5RekAzFJizlQt7A6BZzU9AYQ7WZ3eKvIMzYSLEeRnOxQQx",
+	"3eJCcBYS1RwPuCOa6xDvKqkBxCMbZ3IksawtS1hGvo7P3v56/uHd2zdnbz9exN9YzFmJVjFF1YHgX8cH",
+	"7vbePK5GfsB1B1XUIi9LUGQZq4QnTzzTIvB7eW9ljFCvGJjAVzr1prUNIkrj7Feiob4P0rjzMLGMDWiW",
+	"IMJDxdKqDy/5mb6hOuOflqF0xaUlLRB6r9i0tF4tcgqM+W2Mbck0HwkEVisBylZVV+muDQqsO22yI54e",
+	"fruCHXF74bKHA/Uzu1dWV23zI2vV2wj+GtRbUG+7VG9GDNUyNFYdByPcQJ4t0YLLyLzfCRvVKAJHfX7N",
+	"HAkPYpHLNPH0vi0Crw1Eh1yQyZD3hoA3zrJrpwtYAorFljK3yEcEaAQNAOrFXGCxf0Z0ClVU6N46CkZK",
+	"KhkoPWRT4q4s5WTKLmoxxHizRWrMrJTNWS1UQRGJMfQau/hlxnpGEVsgoFibY+KJIiE94m0RwALndmGK",
+	"dRlJUPZUkGcHZQTQIU0QwKiIKytf+e3yOC4wal8VrzS+OE4E+IoP7dxK7zs3/RZ5ZzTz4UF0cHBQygXh",
+	"msgMI/02w+citSSh08i/kSp/T5hgcym6zwo18rtXd+B5gh98ftOvA7bpB23ToXdTs2tWHxypzjJhI7lv",
+	"r98/OGyaLV7wZXO9o/UxlW+/RpnMzLhaFVzEXwPS5qPRjW8B4laVEyo+9BQReW37BYFYIqHTZoWYUc0G",
+	"fAHS5mtIgsu+I4IA3ePQpUlPjqc+ZznFLBQCOlVLPFr1WJzF4x8xHCcuwnRjQE47fmVITr/owWwPomlH",
+	"fPGqfLLXYIyfbzyAPEZia6pyxVpNwI7uGARox/Vlz/rgjrMDb7MjzwvAtae/HOLRXvgoQR63u64B6DEU",
+	"jwegx7vFf60KpdlEHOMV+VK4x7NPXGlo03fewRVjY1teAo6Cq88FT6KJSHpjRe4GBmjHO64JKvCO9roA",
+	"8Bh6foKQ3wmb9GIh34DxWMbuLdG2GlOsVR/eviGp/VYKtrLkfjjyskFO7hYm8g1ANSf7P0yXjbRX/jDd",
+	"kih+igKveU9Cf5DmttJdCgaUchBtPO/vm02yD7uktReiQLdHaL1M9IxzvQM78pdxQoMdeTcjTfhtNhCM",
+	"fuDDiTSV5XoAeQzGczCe74zxjNJmpQgJMq2uyFSIlFeuHpVnRLFexrQqOLxcraku9W45ft8TZ4hHJH7N",
+	"xVWbZCz9vrMn2Cfd2YOO9kRZqrCOAHDIMR2wJipELEG6C6lXmMlbOmIrX2x7AO+wEwDT3DSpi9tyxYwu",
+	"7sCQzQ12/O1wLGonR5yEtD8sZlhENCXf1Y6CMLJFglxZUamGciKwGb9dlBaCR6AgInHx8+n+0bPnts//",
+	"1DFb9433wDoiHss0jUtUjdClzUQyllxgYQsHyAqUJ5c8wTbkicyuFKEKmu8JrbKQA9AUTB8KIVMlQTB3",
+	"BDbZIm4EGnQcgXVtuPOExK/OXp99PCNPXNkOhNX/10gm7HuZjYdUxGZ2aiGJ4Ufbph0S3WsJ47Wz3NVR",
+	"t+h4/CK4UjlLrFpY+QXOK6MWp7p9ZKU21Y0xQIDIsUf1YSe/z3ex3jYFflISeLawJQaxFYfkeHAUQ3L8",
+	"jrAgOjCUOaum8PqW5sTPK9TK3Sn2V4wzCQTNBYylgD8C/hACVPqeA8V6UiTGsjGWzBxbswWEKYOFefyC",
+	"ejTKa3m1oQEBo0J2fSe2ybpWyUJf0O6ACVUhrf44IoOPWWCjSFsksBty3G+LYBywGaJZW9++dQMS8z5k",
+	"trcvq+4L72FjRholbkhH338KxVUNvieZBLydhWROM+EtwSYrhLha5H3GrrnMnTRSEIhCkER5zbKUjmOL",
+	"BxkRJTvChqU4tNBaIu2RvGYJbMIiqQhmpc0fxAcqRhhW58ujWZkyeoVgm2xKmEicfVprR8ISBDvyDoW3",
+	"8JOsK5z9qFsMb+Ecth1t8cL5ZOYEVmMukUMeBtcMWNBIgoGxkIMPlnbIwd+aUubX3qontHR+m1S0A5Rs",
+	"SsUD4NQMVDggdDiMSEZ+kiRjKaPK4jR1c55qwnVtzeuvHsDyhuSkx+ReWUQWI+qrj+D1v1IFZuL626D6",
+	"SStf8Ne6xS73orPsmveY/XwT1h1KebVqKUUBmGucNwu1PV3ASf+aK/2be8bj7Te3S7BpZYIdvmptgvuo",
+	"oTohuHW3U50wKY68kzv+p8UVClY8EQUJeSoIu2ZlUKgqjQAqDAsxDdiFiFhI0ZEySsWH+42N+TKVeXIG",
+	"d+SCKJ3lPZ1nLAFO/o4oIL35QFDzFyNGLzQVCc0S4gRZi8AtFJBXUS6IkA71sMIDjIjdRblZfaO9e2Pj",
+	"tQrZEfFvZz/8/O7dPy//efbfxmXM5Mh6r2ZWXAy8m0qBGCHj1yxp+cnBr+jkZkxpmSG2UmZ+AdTFU42Q",
+	"jM+PkaPYLBQlmo9Yc/GDE0Ch/GFtmb92AcTsuFv0Eb3eWXfySwsfrDR4jC3+W13U0OAfHO1Qw3C3ahgm",
+	"XlnW2D5lp2tpJcMr52CBMSTBGDLuFkJc2nKFp7Zcodb/wobUTdW3HRfKD+60Dii39tutFUoQQmA0SPdt",
+	"Snff2b9QujcUPfzWFDEDPH7AZHXxul8+vHa4uZCjbCiNuBGJ/lCEY71QvLNVDyGmdTdLFZacfCDUmj/7",
+	"pxBbIiOWDRgygJGvP/z4knz79MXzb1rEm3jmIHEBxBy+gAChZB2hpY96ufaXIRMkVrkaMwHMjl3WkyOm",
+	"kNWwTnC8N48PxuCdixG9x7VaV94Vw8rzgZ22DzvtH7c/t4cSvSrpkQAbECzzYJnfnbgLnMEV9HMd7s0H",
+	"BiS5WC/Y5yxNVMHtO86YYkK3yHmfxHnmODfQSKeK+MmDqQ4QAQiRg0kXAaz0V2xcW9+MaAdBGd85Zbw2",
+	"Ws7suKDygsoLKi+ovN2pPI+Us16qYSkJ128AwIBF6tXWdK7IQAoWES3l4pBUI9vSNjWaO9wrV4i9zDNl",
+	"9M7NRbHcFNUmBV9u8IX95CsWfrkAwb2o/Aqhrjva2IdbyIKvIN16IWoiItjEk/CtKngyY2ZPm5t3PjCl",
+	"aaaV5be1IbHC6PD1XjH8FvsKrBJKJU9URJQkGesxMx5bc/hAIPeddOXF0GkzpNf1LTYw0RuxyvFRp/0V",
+	"EbVCevXOZRCC1Rus3mD13qBqMgITC4KRonZd+3dZD+m56GUMa3fjARNWMcQt8qPMyNExGco8U1iHjGXJ",
+	"XEFRrqN07Uo99OW+jQ2cIebzSNRFwYEv2IQUGyqokaBGghq5NTUCQti3eRQNFRupFNsd2RRRQSwq26SB",
+	"vRwz/R2Wa9E1QxZSAhskXS0Q5BTmWkgcPmDlnovjMxeunfPBFg7ZN1xbmvtxDW2bNQCMgfL50dcFbUmO",
+	"aIYGab1hemELwJm1O2Wf6OmYkRhJ/83guIRslyrpoEZcdVARvzFSJWM6z4SysRWVp7pFzjVJJENxg2Gf",
+	"ajSmucn3I1OPoSDxI1MbSBU7qiFea5belX7aDKfFkvdxrBmREwRJsOeCPVcSwheAmkSMDETpuEDkDiUd",
+	"8YVYFUOZJixzR9ICm2cW7Yn0WKZ538gUNnNqI6jvZp/GPJui4aYVGbNsxBWG06FZmSuPfuFMN0ARtcYF",
+	"wQQcFxhJGMmEYToO+36uacoT0stYwoTmND0hxweHHu0qA7ecTIZTV3piJDmMqRPavw3l6eh8bXl9SyL4",
+	"HF5ZQyZsLNN06YD3Mk2LQavDGxVDaiV2j6bpnEgOVuCDtwLNnivkT/TnXsZo0iCQ3B5yEgL3TD0Ey+xz",
+	"5m8L4gKPZp6le+29J3Du7L3meNw8yQLkuiBUaSGKv1LIw/AOxIDMANtYka8/MCXzrMcumD4X41y/z+Q1",
+	"T4yIAhPz7BOu4wVO+huz9wUdsb32Xj/NP4HZVnNOLNOCWwOwU9uEKmMqQ4Q1IvKaZRk3Is7IyzGCOLTI",
+	"O5FOjQg00o/0sjwpPdHdtumpVNNUDsxDi09cYZHweH04E+NSL3reOKW6L7PRZXG7mke/pSOmxrRnjOU+",
+	"F1yX8qfusRnrs8yYdoCks/ipwt2v7mGWhAeoNkiXi4SLwZc8zNzH3abucbnSckSuODggfcLNFlFt41qA",
+	"yAT1hAnY0ssveeT/z9615coJw9CtZAHMBmYVVbuAKmQcxmogKA6dUmn2XsUOD1UBRvfnPsQfP2Bycuw4",
+	"TnScGfczEWxrLtdQeqtGP7CgBb/IzHzRSOn7P+46wE0RxMjo8V7JuQXARVaE5RodmOjDvj2nxzIxvznd",
+	"UaVq4Tdzk3dXVE0CHZT3ZL8hxCMHkFc3MJMtGpvII7mKl1eKF2K45fljg1ajG8IRjvLNEjPkVwSrsI40",
+	"JF0iE/v44ZCA0tqrMCZsgRXbRf8kzhKf3HCLfLsKNO1AcbV33bdpA8DfTRgDNnc5YeoDdgZ77Th/6/mK",
+	"wjqi7VvRxgAV+SdnRjolk9pMh1kBGqQYxvmawiwNYxNEj6OJ2qT798ElGOucbiqwFkxcMfEgCHqHBmFn",
+	"IMuR3HwDqVo6iTLXBHD2NJZFVTRShPbA9Jy/FyaKVej4g4Rd4xYqVKoH3zuQZQV7cNglb6uB8CZFjfjw",
+	"8+rsO4vNkE9mdv8mC98VAJ5Gfc2hUFIpqlhWhx095eYCxUuYTzf1ygR93FPw59ihuGGBRXfA+FqbX0Nf",
+	"Ck/B1+kXW4gBDeVCNNJ/nailCw0jMNWsS1mOlJfS0nrBbk3OnPKk1OXPBULwkjqL4gs/nlWJU9/jHdJ8",
+	"UU44GXg2TXgrg7jP3Vfjz4dGnLvIni57lrI/Q4B4Pv8FAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

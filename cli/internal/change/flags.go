@@ -25,6 +25,7 @@ func PlannedFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "confirm", Usage: "also remove things from clusters of this protected `ENVIRONMENT`; repeat for more"},
 		&cli.StringSliceFlag{Name: "override-freeze", Usage: "although this `FREEZE` forbids the change; it requires --reason; repeat for more"},
 		&cli.StringSliceFlag{Name: "override-source", Usage: "although this `SOURCE` manages a document that changes; it requires --reason; repeat for more"},
+		&cli.StringSliceFlag{Name: "override-policy", Usage: "although this `POLICY` refuses the change; it requires --reason; repeat for more"},
 		&cli.StringFlag{Name: "plan-hash", Usage: "only if the effect is still that of the plan with this `HASH`; @FILE: of the plan (-o json) in that file"},
 	}, rolloutFlags()))
 }
@@ -113,6 +114,9 @@ func changeEdits(c *cli.Context) []conn.Edit {
 	}
 	if names := c.StringSlice("override-source"); len(names) > 0 {
 		edits = append(edits, conn.Header("X-Fleet-Override-Source", strings.Join(names, ",")))
+	}
+	if names := c.StringSlice("override-policy"); len(names) > 0 {
+		edits = append(edits, conn.Header("X-Fleet-Override-Policy", strings.Join(names, ",")))
 	}
 	if c.Bool("dry-run") {
 		edits = append(edits, conn.Query(url.Values{"dry_run": {"true"}}))

@@ -177,6 +177,7 @@ func freezeHint(clusters []api.FieldProblem) string {
 // hints by error code of the server, or by status without a code.
 var hints = map[string]string{
 	"managed_by_source":     "change it in the file. For an urgent change, repeat the command with --override-source SOURCE --reason REASON: it stays until the source applies its next artifact.",
+	"policy":                "change less, or start a rollout. For an urgent change, repeat the command with --override-policy POLICY --reason REASON, which needs role admin or the right override_policy.",
 	"unauthorized":          "reads use FLUX_API_TOKEN (--api-token), changes FLUX_API_WRITE_TOKEN (--write-token), or the context's tokens; config view shows those that are set.",
 	"out_of_scope":          "auth whoami shows your access documents; one of them must permit the whole change",
 	"forbidden":             "this token lacks the permission, auth whoami shows those that it has; use one with a higher role, see: token create --help",

@@ -26,6 +26,7 @@ const (
 	HeaderChangeAuthor   = "X-Change-Author"
 	HeaderOverrideFreeze = "X-Fleet-Override-Freeze"
 	HeaderOverrideSource = "X-Fleet-Override-Source"
+	HeaderOverridePolicy = "X-Fleet-Override-Policy"
 	HeaderManagedBy      = "X-Fleet-Managed-By"
 	HeaderRemovesFrom    = "X-Fleet-Removes-From"
 	HeaderETag           = "Etag" // the spelling of net/http
