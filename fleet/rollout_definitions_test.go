@@ -32,7 +32,7 @@ var readsStored = map[string]string{
 	"Result.enforcedPolicies": "", "Tx.checkPolicyRules": "",
 
 	// Sources, which no rollout changes, and what they manage.
-	"State.ManagedBy": "", "State.SourceState": "", "State.indexManaged": "", "Tx.changesContent": "asks whether the stored document changes", "Tx.suspendSources": "", "Tx.proposeArtifact": "asks whether it exists", "State.ActorSubject": "asks whether the source exists", "checkFollowedSource": "counts documents", "checkPolicy": "counts documents",
+	"State.ManagedBy": "", "State.adoptedByRollouts": "", "State.SourceState": "", "State.indexManaged": "", "Tx.changesContent": "asks whether the stored document changes", "Tx.suspendSources": "", "Tx.proposeArtifact": "asks whether it exists", "State.ActorSubject": "asks whether the source exists", "checkFollowedSource": "counts documents", "checkPolicy": "counts documents",
 	"txValidation.checkManagedPolicies": "checks the stored document",
 
 	// Rollouts and the layers that they change.

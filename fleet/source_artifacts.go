@@ -32,7 +32,8 @@ type artifactChange struct {
 	managed []ManagedDocument // after the change
 	adopted []string          // documents that exist, and that no source manages
 	removed []ManagedDocument
-	kept    int // managed documents that the artifact has too
+	kept    int  // managed documents that the artifact has too
+	again   bool // the artifact is applied, and a person asks to apply it again
 }
 
 // ApplyArtifact makes the change of an artifact that a source follows, within rights. apply runs operations in a Tx. Whatever
@@ -46,7 +47,8 @@ func (tx *Tx) ApplyArtifact(id string, a FollowedArtifact, now time.Time, again 
 		return false, err
 	}
 	change := artifactChange{source: doc.Source(), record: tx.sourceRecord(id)}
-	if change.source.Suspended || change.record.HasApplied(change.source, a.Digest) && !again || tx.base.OpenRollout(change.record) != nil {
+	change.again = change.record.HasApplied(change.source, a.Digest)
+	if change.source.Suspended || change.again && !again || tx.base.OpenRollout(change.record) != nil {
 		return false, nil
 	}
 	tx.source = id
@@ -79,7 +81,11 @@ func (tx *Tx) ApplyArtifact(id string, a FollowedArtifact, now time.Time, again 
 			return false, err
 		}
 	}
-	if stages.refusal != "" {
+	switch {
+	case stages.refusal == "":
+	case change.again: // nothing is held, to be approved
+		reasons = append(reasons, fmt.Sprintf("strategy %q cannot deliver it in stages; without a strategy, the source makes the change at once: %s", change.source.Strategy, stages.refusal))
+	default:
 		reasons = append(reasons, fmt.Sprintf("strategy %q cannot deliver it in stages, and an approval makes the change at once: %s", change.source.Strategy, stages.refusal))
 	}
 	if len(reasons) > 0 && !tx.guard.Off && tx.guard.PlanHash == "" {
@@ -138,6 +144,7 @@ func (tx *Tx) proposeArtifact(change *artifactChange, a FollowedArtifact, stages
 	}
 	record := tx.sourceRecord(source.ID)
 	record.Held, record.Approval, record.Rollout = nil, nil, &SourceRollout{a.SourceArtifact, n.ID, source.URL, source.Path}
+	record.remember(a.Digest)
 	if err := tx.recordSourceState(record); err != nil {
 		return err
 	}
@@ -161,9 +168,13 @@ func (tx *Tx) readArtifact(change *artifactChange, a FollowedArtifact) error {
 	}
 	files := map[docKey]string{}
 	var others []foreignChange
+	adopting := tx.base.adoptedByRollouts()
 	for _, d := range a.Documents {
 		key := docKey{d.Kind, d.ID}
 		by, managed := tx.base.managed[key]
+		if adopts, found := adopting[key]; found && !managed {
+			by, managed = adopts, true
+		}
 		switch other, twice := files[key]; {
 		case !change.source.includes(tx.kinds, d.Kind):
 			problem(d, "the source may not have documents of kind %s: its field kinds permits that, for kinds that can be in files", d.Kind)
@@ -199,7 +210,7 @@ func (tx *Tx) readArtifact(change *artifactChange, a FollowedArtifact) error {
 	return nil
 }
 
-// needsApproval returns why the change of an artifact needs an approval; none: it needs none. before is the number of documents that the
+// needsApproval returns the reasons why the change of an artifact needs an approval. before is the number of documents that the
 // source manages.
 func (change *artifactChange) needsApproval(a FollowedArtifact, before int) (reasons []string) {
 	if n := len(change.adopted); n > 0 {
@@ -208,11 +219,12 @@ func (change *artifactChange) needsApproval(a FollowedArtifact, before int) (rea
 	if 2*change.kept < before || len(a.Documents) == 0 {
 		reasons = append(reasons, fmt.Sprintf("only %d of the %s that it manages are in the artifact", change.kept, plural(before, "document")))
 	}
-	if a.Digest != change.record.Digest && slices.Contains(change.record.Applied, a.Digest) {
-		reasons = append(reasons, "the artifact was applied before, and was replaced: an old artifact may be under a tag that moved")
-	}
-	if r := change.record.Rollout; r != nil && r.Digest == a.Digest {
-		reasons = append(reasons, fmt.Sprintf("its rollout %q was aborted: an approval begins it again", r.ID))
+	switch r := change.record; {
+	case change.again: // a person asks for it
+	case r.Rollout != nil && r.Rollout.Digest == a.Digest:
+		reasons = append(reasons, fmt.Sprintf("its rollout %q was aborted: an approval begins it again", r.Rollout.ID))
+	case a.Digest != r.Digest && slices.Contains(r.Applied, a.Digest):
+		reasons = append(reasons, "the artifact was applied before, or its rollout was begun, and another replaced it: an old artifact may be under a tag that moved")
 	}
 	return reasons
 }
@@ -291,9 +303,13 @@ func (tx *Tx) ApproveArtifact(id, planHash, by string, now time.Time) error {
 	return tx.recordSourceState(r)
 }
 
-// HoldArtifact records that an artifact of a source is not applied. A record that says the same, but for the time, stays.
+// HoldArtifact records that an artifact of a source is not applied. A record that says the same, but for the time, stays. Nothing is held
+// while a rollout of the source is open: the refusal is older than the rollout.
 func (tx *Tx) HoldArtifact(id string, held HeldArtifact) (changed bool, err error) {
 	r := tx.sourceRecord(id)
+	if tx.base.OpenRollout(r) != nil {
+		return false, nil
+	}
 	if was := r.Held; was != nil {
 		if same := *was; same.SourceArtifact == held.SourceArtifact && same.Code == held.Code && same.PlanHash == held.PlanHash && same.Message == held.Message {
 			return false, nil

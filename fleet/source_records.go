@@ -16,7 +16,7 @@ type SourceState struct {
 	// URL and Path are those of the source when it was applied: with others, the same artifact is applied again.
 	URL  string `json:"url,omitempty"`
 	Path string `json:"path,omitempty"`
-	// Applied are the digests that were applied, the newest last.
+	// Applied are the digests that were applied, or whose rollout was begun, the newest last.
 	Applied []string      `json:"applied,omitempty"`
 	Held    *HeldArtifact `json:"held,omitempty"`
 	// Rollout is the last one of an artifact; nil: it completed, or another artifact was applied since.
@@ -104,7 +104,12 @@ func (r *SourceState) HasApplied(source *Source, digest string) bool {
 func (r *SourceState) apply(a SourceArtifact, url, path string, at time.Time) {
 	r.SourceArtifact, r.URL, r.Path, r.AppliedAt = a, url, path, &at
 	r.Held, r.Approval, r.Rollout = nil, nil, nil
-	r.Applied = append(slices.DeleteFunc(r.Applied, func(digest string) bool { return digest == a.Digest }), a.Digest)
+	r.remember(a.Digest)
+}
+
+// remember adds a digest to those that need an approval after another one.
+func (r *SourceState) remember(digest string) {
+	r.Applied = append(slices.DeleteFunc(r.Applied, func(known string) bool { return known == digest }), digest)
 	r.Applied = r.Applied[max(0, len(r.Applied)-maxAppliedDigests):]
 }
 

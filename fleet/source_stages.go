@@ -169,6 +169,21 @@ func (s *State) OpenRollout(r *SourceState) *Document {
 	return nil
 }
 
+// adoptedByRollouts returns the documents that open rollouts of sources leave to their sources when they complete.
+func (s *State) adoptedByRollouts() map[docKey]manager {
+	out := map[docKey]manager{}
+	for id, d := range s.docs[KindSourceDocuments] {
+		if s.OpenRollout(s.SourceState(id)) == nil {
+			continue // it was aborted
+		}
+		list := d.value.(*sourceDocuments).Next
+		for i := range list {
+			out[docKey{list[i].Kind, list[i].ID}] = manager{id, &list[i]}
+		}
+	}
+	return out
+}
+
 // PauseReason returns why a rollout is paused; empty: it is not.
 func PauseReason(d *Document) string {
 	if r := d.rollout(); r.State == rolloutPaused {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
 const (
@@ -126,6 +127,102 @@ func TestSourceRollouts(t *testing.T) {
 			p.hold("was aborted")
 			r.push("prod", "c", fileCluster, cluster2, version("6.2.0"), fileNamespace)
 			require.Equal(t, "platform-cccccccccccc", p.progressing().ID)
+		},
+		"the tag moves back to an artifact whose rollout was aborted": func(t *testing.T, r *registry, p *sourceProcess) {
+			p.stagedSource()
+			bad := r.push("prod", "b", fileCluster, cluster2, version("6.1.0"), fileNamespace)
+			p.must(http.MethodPost, "/rollouts/"+p.progressing().ID+"/abort", "")
+			r.push("prod", "c", fileCluster, cluster2, version("6.2.0"), fileNamespace)
+			p.progressing()
+			for range 3 {
+				p.step()
+			}
+			p.ready()
+			r.tags["prod"] = bad
+			p.hold("its rollout was begun")
+			require.Equal(t, "6.2.0 6.2.0", p.step())
+			require.Equal(t, "progressing", p.approve().Status.State)
+		},
+		"the tag moves back after two aborted rollouts": func(t *testing.T, r *registry, p *sourceProcess) {
+			p.stagedSource()
+			bad := r.push("prod", "b", fileCluster, cluster2, version("6.1.0"), fileNamespace)
+			p.must(http.MethodPost, "/rollouts/"+p.progressing().ID+"/abort", "")
+			r.push("prod", "c", fileCluster, cluster2, version("6.2.0"), fileNamespace)
+			p.must(http.MethodPost, "/rollouts/"+p.progressing().ID+"/abort", "")
+			r.tags["prod"] = bad
+			p.hold("its rollout was begun")
+		},
+		"a reconcile after an aborted one": func(t *testing.T, r *registry, p *sourceProcess) {
+			p.stagedSource()
+			p.must(http.MethodPatch, "/platform_components/podinfo", `{"component_version":"6.0.9"}`, "X-Fleet-Override-Source", "platform", "X-Change-Reason", "INC-1")
+			p.must(http.MethodPost, "/sources/platform/reconcile", "")
+			p.must(http.MethodPost, "/rollouts/"+p.source().Status.Rollout.ID+"/abort", "")
+			require.Equal(t, "6.0.9 6.0.9", p.step())
+			require.Len(t, p.ready().Status.Drifted, 1, "only a person begins it again")
+			p.must(http.MethodPost, "/sources/platform/reconcile", "")
+			for range 3 {
+				p.step()
+			}
+			require.Equal(t, "6.0.0 6.0.0", p.served())
+			require.Empty(t, p.ready().Status.Drifted)
+		},
+		"a reconcile of what no rollout can change": func(t *testing.T, r *registry, p *sourceProcess) {
+			p.stagedSource()
+			p.must(http.MethodPatch, "/clusters/c1", `{"environment":"prod"}`, "X-Fleet-Override-Source", "platform", "X-Change-Reason", "INC-1")
+			body := p.refused(http.StatusConflict, "conflict", func() (int, string) { return p.do(http.MethodPost, "/sources/platform/reconcile", "") })
+			require.Contains(t, body, "without a strategy, the source makes the change at once")
+			require.NotContains(t, body, "approval", "nothing is held")
+		},
+		"two sources adopt one document": func(t *testing.T, r *registry, p *sourceProcess) {
+			p.stagedSource()
+			p.must(http.MethodPost, "/layers", strings.TrimPrefix(fileLayer, "layer "))
+			r.push("prod", "b", fileCluster, cluster2, fileComponent, fileNamespace, strings.Replace(fileLayer, "6.0.5", "6.0.6", 1))
+			p.hold(`layer "base"`)
+			require.Equal(t, "progressing", p.approve().Status.State)
+			p.must(http.MethodPost, "/access", `{"id":"other","subjects":[{"source":"other"}],"may":["write"]}`)
+			p.must(http.MethodPost, "/sources", `{"id":"other","url":"oci://registry.example.com/platform/other","tag":"other"}`)
+			r.push("other", "d", fileLayer)
+			p.cycle()
+			require.Contains(t, p.must(http.MethodGet, "/sources/other", ""), `"code":"managed_by_source"`)
+			for range 3 {
+				p.step()
+			}
+			require.Equal(t, 5, p.ready().Status.Documents)
+		},
+		"a strategy that was deleted": func(t *testing.T, r *registry, p *sourceProcess) {
+			p.stagedSource()
+			p.must(http.MethodDelete, "/strategies/canary", "")
+			r.push("prod", "b", fileCluster, cluster2, version("6.1.0"), fileNamespace)
+			p.hold(`there is no strategy "canary"`)
+			require.Equal(t, "6.0.0 6.0.0", p.served(), "nothing is made at once instead")
+			p.must(http.MethodPatch, "/sources/platform", `{"suspended":true}`)
+			p.must(http.MethodPatch, "/sources/platform", `{"suspended":false,"strategy":null}`)
+			p.ready()
+		},
+		"a restore while the rollout is open": func(t *testing.T, r *registry, p *sourceProcess) {
+			p.stagedSource()
+			at := p.replica.State().Revision()
+			r.push("prod", "b", fileCluster, cluster2, version("6.1.0"), fileNamespace, `namespace {"id":"new"}`)
+			p.progressing()
+			require.Equal(t, "6.1.0 6.0.0", p.step())
+			p.must(http.MethodPost, "/revisions/"+jsonInt(at)+"/restore", "")
+			require.Equal(t, "6.0.0 6.0.0", p.step())
+			require.Equal(t, "suspended", p.cycle().Status.State)
+			p.must(http.MethodPatch, "/sources/platform", `{"suspended":false}`)
+			require.Equal(t, "held", p.cycle().Status.State)
+			require.Equal(t, "6.0.0 6.0.0", p.step())
+		},
+		"a refusal that another process found before": func(t *testing.T, r *registry, p *sourceProcess) {
+			p.stagedSource()
+			digest := r.push("prod", "b", fileCluster, cluster2, version("6.1.0"), fileNamespace)
+			p.progressing()
+			_, err := p.replica.Update(t.Context(), store.Meta{Actor: fleet.SourceActor("platform")}, func(tx *fleet.Tx) error {
+				changed, err := tx.HoldArtifact("platform", fleet.HeldArtifact{SourceArtifact: fleet.SourceArtifact{Digest: digest}, Code: fleet.CodeConfirm, PlanHash: "old"})
+				require.False(t, changed)
+				return err
+			})
+			require.NoError(t, err)
+			p.progressing()
 		},
 		"a paused rollout": func(t *testing.T, r *registry, p *sourceProcess) {
 			p.stagedSource()
