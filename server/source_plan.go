@@ -12,8 +12,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 )
 
-// PlanSource answers with the effect of the held artifact of a source. The artifact is read again: a large one is
-// not kept, and the kept one belongs to the cycle of its source.
+// PlanSource answers with the effect of the held artifact of a source. An artifact that the last check did not keep is downloaded again.
 func (s *Server) PlanSource(c echo.Context, id string, _ api.PlanSourceParams) error {
 	st, err := s.state(c)
 	if err != nil {
@@ -46,14 +45,16 @@ func (s *Server) planHeldArtifact(ctx context.Context, st *fleet.State, id strin
 	case doc.Source().Suspended:
 		return api.Plan{}, errSuspendedSource
 	}
-	s.sources.check(id) // makes the slots
-	select {
-	case s.sources.slots <- struct{}{}:
-		defer func() { <-s.sources.slots }()
-	case <-ctx.Done():
-		return api.Plan{}, ctx.Err()
+	check := s.sources.check(id)
+	for _, free := range []chan struct{}{check.running, s.sources.slots} {
+		select {
+		case free <- struct{}{}:
+			defer func() { <-free }()
+		case <-ctx.Done():
+			return api.Plan{}, ctx.Err()
+		}
 	}
-	artifact, err := s.cfg.ArtifactReader.Read(ctx, doc.Source(), held.Digest)
+	artifact, err := s.readArtifact(ctx, doc, held.Digest, check)
 	refusal, refused := errors.AsType[*fleet.Error](err)
 	switch {
 	case ctx.Err() != nil:
@@ -63,7 +64,6 @@ func (s *Server) planHeldArtifact(ctx context.Context, st *fleet.State, id strin
 	}
 	var plan api.Plan
 	if !refused {
-		artifact.Digest = held.Digest
 		plan, err = s.planArtifact(ctx, st, id, artifact)
 		refusal, refused = errors.AsType[*fleet.Error](err)
 	}

@@ -97,12 +97,25 @@ func TestSourcePlan(t *testing.T) {
 			digest := r.push("prod", "a", fileNamespace)
 			p.createSource("")
 			p.hold("adopt")
+			p.must(http.MethodPatch, "/sources/platform", `{"interval":"24h"}`) // what was kept may be of other keys
 			r.readErr = errors.New("registry.example.com: connection refused")
 			p.refusedPlan("the held artifact cannot be read: registry.example.com: connection refused")
 			r.readErr = nil
 			delete(r.artifacts, digest)
 			p.refusedPlan("there is no such artifact")
 			require.Equal(t, "held", p.source().Status.State, "it is not the result of a check")
+		},
+		"an artifact that the last check kept": func(t *testing.T, r *registry, p *sourceProcess) {
+			p.must(http.MethodPost, "/namespaces", `{"id":"shop"}`)
+			r.push("prod", "a", fileNamespace)
+			p.createSource("")
+			p.hold("adopt")
+			r.readErr = errors.New("registry.example.com: connection refused")
+			read := r.read
+			for range 3 {
+				require.NotEmpty(t, p.plan().Adopted)
+			}
+			require.Equal(t, read, r.read, "it is not downloaded again")
 		},
 		"who may see it": func(t *testing.T, r *registry, p *sourceProcess) {
 			p.must(http.MethodPost, "/namespaces", `{"id":"shop"}`)

@@ -52,15 +52,33 @@ type sourceCheck struct {
 
 	mu        sync.Mutex
 	due       time.Time
-	of        [2]fleet.Revision // of the source and of its record at the last cycle: a change of them makes it due
+	of        sourceVersion // at the last cycle: another one makes it due
 	checkedAt time.Time
 	failed    string // why the artifact could not be read; empty: it could
 	reason    string // of failed in one word, as it is recorded in the fleet
-	checked   bool   // reason is of this process
+	checked   bool   // this process has recorded its reason
 	waiting   string // digest of the artifact that waits for a rollout; empty: none does
 	// tried is the artifact that was refused on a State; the same change on the same State is not tried again.
 	tried triedArtifact
 	kept  keptArtifact
+}
+
+// sourceVersion is what makes a source due when it changes. The recorded failure is no part of it: a registry whose answers alternate
+// would cause a commit each second.
+type sourceVersion struct {
+	source                     fleet.Revision
+	applied, approval, rollout string
+}
+
+func sourceVersionOf(doc *fleet.Document, record *fleet.SourceState) sourceVersion {
+	v := sourceVersion{source: doc.Revision, applied: record.Digest}
+	if record.Approval != nil {
+		v.approval = record.Approval.PlanHash
+	}
+	if record.Rollout != nil {
+		v.rollout = record.Rollout.ID
+	}
+	return v
 }
 
 // keptArtifact is a held artifact, as it was read for a version of the source.
@@ -132,7 +150,7 @@ func (s *Server) dueSources() (due []string) {
 		if source.Suspended || !source.Known() {
 			continue
 		}
-		of := [2]fleet.Revision{doc.Revision, st.SourceState(doc.ID).At}
+		of := sourceVersionOf(doc, st.SourceState(doc.ID))
 		check.mu.Lock()
 		if of != check.of || !now.Before(check.due) || now.Before(check.checkedAt) {
 			due = append(due, doc.ID)

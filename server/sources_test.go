@@ -352,6 +352,20 @@ func TestSourceFailures(t *testing.T) {
 			p.hold("the artifact was applied before")
 			require.Equal(t, old, p.approve().Status.Digest)
 		},
+		"a registry of which one of two processes fails": func(t *testing.T, r *registry, p *sourceProcess) {
+			r.push("prod", "a", fileNamespace)
+			p.createSource("")
+			p.ready()
+			at := p.replica.State().Revision()
+			p.clock.advance(2 * time.Minute)
+			for i := range 20 { // seconds
+				if r.err = nil; i%2 == 0 {
+					r.err = errors.New("registry.example.com: connection refused")
+				}
+				p.server.FollowSources(t.Context())
+			}
+			require.Equal(t, at+1, p.replica.State().Revision(), "a failure causes no check before the next interval")
+		},
 		"the registry is down for a day": func(t *testing.T, r *registry, p *sourceProcess) {
 			digest := r.push("prod", "a", fileNamespace)
 			p.createSource("")
