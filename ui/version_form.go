@@ -178,11 +178,11 @@ func (in *versionInput) values() (values json.RawMessage, problem string) {
 		_, twice := given[path]
 		switch {
 		case path == "" || !found && !cut:
-			return nil, fmt.Sprintf("%q is no value: write PATH=VALUE, such as replicaCount=3, or PATH- to remove one", line)
-		case redact.IsSecret(path):
+			return nil, fmt.Sprintf("%q is not PATH=VALUE: write PATH=VALUE, such as replicaCount=3, or PATH- to remove one", line)
+		case isSecretValue(path, value):
 			return nil, fmt.Sprintf("%q may be a secret, and would be in the address of this page: keep it in a Secret on the cluster, with values_from", path)
 		case twice:
-			return nil, fmt.Sprintf("%q is there twice", path)
+			return nil, fmt.Sprintf("%q is set twice", path)
 		case found:
 			given[path] = value
 		default:
@@ -191,6 +191,12 @@ func (in *versionInput) values() (values json.RawMessage, problem string) {
 	}
 	text, _ := json.Marshal(given) //nolint:errchkjson // strings and nil
 	return text, ""
+}
+
+// isSecretValue reports whether a value may be a secret or contain one.
+func isSecretValue(path, value string) bool {
+	_, hidden := redact.JSON(path, value, false)
+	return hidden || redact.IsSecret(path) || redact.NewMasker().Find(value) != ""
 }
 
 var notInID = regexp.MustCompile(`[^a-z0-9.]+`)

@@ -66,12 +66,15 @@ func TestValuesForm(t *testing.T) {
 	const page = "/ui/components/podinfo/version"
 	env.unchanged(func() {
 		for query, says := range map[string]string{
-			"?values=replicaCount%3D3":                     "values of the catalog are changed on the command line",
-			"?layer=dev-apps&values=replicaCount":          "is no value",
-			"?layer=dev-apps&values=%3D3":                  "is no value",
-			"?layer=dev-apps&values=a%3D1%0Aa%3D2":         "is there twice",
-			"?layer=dev-apps&values=db.password%3Dhunter2": "may be a secret",
-			"?layer=nothing&values=a%3D1":                  "there is no layer",
+			"?values=replicaCount%3D3":                                             "values of the catalog are changed on the command line",
+			"?layer=dev-apps&values=replicaCount":                                  "is not PATH=VALUE",
+			"?layer=dev-apps&values=%3D3":                                          "is not PATH=VALUE",
+			"?layer=dev-apps&values=a%3D1%0Aa%3D2":                                 "is set twice",
+			"?layer=dev-apps&values=db.password%3Dhunter2":                         "may be a secret",
+			"?layer=dev-apps&values=env%3D%7B%22DB_PASSWORD%22%3A%22x%22%7D":       "may be a secret",
+			"?layer=dev-apps&values=args%3D--api-key%3Dx":                          "may be a secret",
+			"?layer=dev-apps&values=id%3Dghp_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa": "may be a secret",
+			"?layer=nothing&values=a%3D1":                                          "there is no layer",
 		} {
 			rsp := env.get(page + query)
 			require.Equal(t, http.StatusOK, rsp.status, query)
