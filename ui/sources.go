@@ -87,7 +87,7 @@ func approveSourceForm(req *pageRequest) (changeForm, error) {
 	id := req.r.PathValue("id")
 	return changeForm{
 		Headline: "Approve the held artifact of source " + id, Button: "Approve", NoChange: "The artifact changes nothing.", NavSection: "definitions", Destructive: true,
-		Notes:   []string{"At its next check, the source applies the artifact once, if it still has this effect."},
+		Notes:   []string{"At its next check, the source makes this change once, if the effect is still the same: as a rollout if its strategy can deliver it, otherwise at once."},
 		Command: "frs source approve " + id, Crumbs: sourceCrumbs, Source: id,
 	}, nil
 }
@@ -100,7 +100,7 @@ func suspendSourceForm(req *pageRequest, suspended bool) (changeForm, error) {
 	id := req.r.PathValue("id")
 	form := changeForm{
 		Headline: "Suspend source " + id, Button: "Suspend", NoChange: "The source is suspended already.", NavSection: "definitions",
-		Notes:   []string{"Artifacts are not applied until the source is resumed. It still manages its documents."},
+		Notes:   []string{"No artifact is applied until the source is resumed. Its documents stay managed, and its open rollout continues."},
 		Command: "frs source suspend " + id, Crumbs: sourceCrumbs,
 		Operation: api.Operation{Op: client.OpPatch, Kind: client.KindSource, ID: id, Patch: []byte(`{"suspended":true}`)},
 	}

@@ -6137,7 +6137,7 @@ type Source struct {
 	// Verify Require a signature; absent: unsigned artifacts are applied too.
 	Verify *SourceVerify `json:"verify,omitempty"`
 
-	// Suspended While true, nothing is applied; its documents stay managed.
+	// Suspended While true, no artifact is applied; its documents stay managed, and an open rollout of it continues.
 	//
 	// Example: false
 	Suspended bool `json:"suspended"`
@@ -6224,7 +6224,7 @@ type SourceCreate struct {
 	// Verify Require a signature; absent: unsigned artifacts are applied too.
 	Verify *SourceVerify `json:"verify,omitempty"`
 
-	// Suspended While true, nothing is applied; its documents stay managed.
+	// Suspended While true, no artifact is applied; its documents stay managed, and an open rollout of it continues.
 	//
 	// Example: false
 	Suspended bool `json:"suspended,omitempty"`
@@ -6303,7 +6303,7 @@ type SourcePatch struct {
 	// Verify Require a signature; absent: unsigned artifacts are applied too.
 	Verify nullable.Nullable[SourceVerify] `json:"verify,omitempty"`
 
-	// Suspended While true, nothing is applied; its documents stay managed.
+	// Suspended While true, no artifact is applied; its documents stay managed, and an open rollout of it continues.
 	//
 	// Example: false
 	Suspended nullable.Nullable[bool] `json:"suspended,omitempty"`

@@ -1828,7 +1828,7 @@ type ClientInterface interface {
 
 	// ApproveSourceWithBody Approve the held artifact of a source
 	//
-	// The effect with this `plan_hash` is made once, at the next check: adoption of documents that exist, removals, or an artifact that was applied before. 412 `stale` if
+	// The effect with this `plan_hash` is made once, at the next check: adoption of documents that exist, removals, an artifact that was applied before, or one whose rollout was aborted or begun before. 412 `stale` if
 	// the held artifact has another hash. 409 `conflict` if nothing is held, or if no approval admits it: invalid documents, missing rights, freezes
 	// of others.
 	//
@@ -1839,7 +1839,7 @@ type ClientInterface interface {
 
 	// ApproveSource Approve the held artifact of a source
 	//
-	// The effect with this `plan_hash` is made once, at the next check: adoption of documents that exist, removals, or an artifact that was applied before. 412 `stale` if
+	// The effect with this `plan_hash` is made once, at the next check: adoption of documents that exist, removals, an artifact that was applied before, or one whose rollout was aborted or begun before. 412 `stale` if
 	// the held artifact has another hash. 409 `conflict` if nothing is held, or if no approval admits it: invalid documents, missing rights, freezes
 	// of others.
 	//
@@ -1850,8 +1850,8 @@ type ClientInterface interface {
 
 	// PlanSource Plan the held artifact of a source
 	//
-	// Downloads the held artifact again, and answers with its effect as an approval makes it, with the documents that the source would
-	// adopt. `plan_hash` is for the approval. 409 `conflict` if nothing is held, if the artifact cannot be read, or if no approval admits it.
+	// The effect of the held artifact, as an approval makes it, with the documents that the source would adopt. An artifact of more than
+	// 4 MiB of documents is downloaded again. `plan_hash` is for the approval. 409 `conflict` if nothing is held, if the artifact cannot be read, or if no approval admits it.
 	//
 	// Corresponds with GET /sources/{id}/plan (the `PlanSource` operationId).
 	PlanSource(ctx context.Context, id SourceID, params *PlanSourceParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -5786,7 +5786,7 @@ func (c *Client) PatchSourceWithApplicationMergePatchPlusJSONBody(ctx context.Co
 
 // ApproveSourceWithBody Approve the held artifact of a source
 //
-// The effect with this `plan_hash` is made once, at the next check: adoption of documents that exist, removals, or an artifact that was applied before. 412 `stale` if
+// The effect with this `plan_hash` is made once, at the next check: adoption of documents that exist, removals, an artifact that was applied before, or one whose rollout was aborted or begun before. 412 `stale` if
 // the held artifact has another hash. 409 `conflict` if nothing is held, or if no approval admits it: invalid documents, missing rights, freezes
 // of others.
 //
@@ -5807,7 +5807,7 @@ func (c *Client) ApproveSourceWithBody(ctx context.Context, id SourceID, params 
 
 // ApproveSource Approve the held artifact of a source
 //
-// The effect with this `plan_hash` is made once, at the next check: adoption of documents that exist, removals, or an artifact that was applied before. 412 `stale` if
+// The effect with this `plan_hash` is made once, at the next check: adoption of documents that exist, removals, an artifact that was applied before, or one whose rollout was aborted or begun before. 412 `stale` if
 // the held artifact has another hash. 409 `conflict` if nothing is held, or if no approval admits it: invalid documents, missing rights, freezes
 // of others.
 //
@@ -5828,8 +5828,8 @@ func (c *Client) ApproveSource(ctx context.Context, id SourceID, params *Approve
 
 // PlanSource Plan the held artifact of a source
 //
-// Downloads the held artifact again, and answers with its effect as an approval makes it, with the documents that the source would
-// adopt. `plan_hash` is for the approval. 409 `conflict` if nothing is held, if the artifact cannot be read, or if no approval admits it.
+// The effect of the held artifact, as an approval makes it, with the documents that the source would adopt. An artifact of more than
+// 4 MiB of documents is downloaded again. `plan_hash` is for the approval. 409 `conflict` if nothing is held, if the artifact cannot be read, or if no approval admits it.
 //
 // Corresponds with GET /sources/{id}/plan (the `PlanSource` operationId).
 func (c *Client) PlanSource(ctx context.Context, id SourceID, params *PlanSourceParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -26835,7 +26835,7 @@ type ClientWithResponsesInterface interface {
 
 	// ApproveSourceWithBodyWithResponse Approve the held artifact of a source
 	//
-	// The effect with this `plan_hash` is made once, at the next check: adoption of documents that exist, removals, or an artifact that was applied before. 412 `stale` if
+	// The effect with this `plan_hash` is made once, at the next check: adoption of documents that exist, removals, an artifact that was applied before, or one whose rollout was aborted or begun before. 412 `stale` if
 	// the held artifact has another hash. 409 `conflict` if nothing is held, or if no approval admits it: invalid documents, missing rights, freezes
 	// of others.
 	//
@@ -26846,7 +26846,7 @@ type ClientWithResponsesInterface interface {
 
 	// ApproveSourceWithResponse Approve the held artifact of a source
 	//
-	// The effect with this `plan_hash` is made once, at the next check: adoption of documents that exist, removals, or an artifact that was applied before. 412 `stale` if
+	// The effect with this `plan_hash` is made once, at the next check: adoption of documents that exist, removals, an artifact that was applied before, or one whose rollout was aborted or begun before. 412 `stale` if
 	// the held artifact has another hash. 409 `conflict` if nothing is held, or if no approval admits it: invalid documents, missing rights, freezes
 	// of others.
 	//
@@ -26857,8 +26857,8 @@ type ClientWithResponsesInterface interface {
 
 	// PlanSourceWithResponse Plan the held artifact of a source
 	//
-	// Downloads the held artifact again, and answers with its effect as an approval makes it, with the documents that the source would
-	// adopt. `plan_hash` is for the approval. 409 `conflict` if nothing is held, if the artifact cannot be read, or if no approval admits it.
+	// The effect of the held artifact, as an approval makes it, with the documents that the source would adopt. An artifact of more than
+	// 4 MiB of documents is downloaded again. `plan_hash` is for the approval. 409 `conflict` if nothing is held, if the artifact cannot be read, or if no approval admits it.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -35403,7 +35403,7 @@ func (c *ClientWithResponses) PatchSourceWithApplicationMergePatchPlusJSONBodyWi
 
 // ApproveSourceWithBodyWithResponse Approve the held artifact of a source
 //
-// The effect with this `plan_hash` is made once, at the next check: adoption of documents that exist, removals, or an artifact that was applied before. 412 `stale` if
+// The effect with this `plan_hash` is made once, at the next check: adoption of documents that exist, removals, an artifact that was applied before, or one whose rollout was aborted or begun before. 412 `stale` if
 // the held artifact has another hash. 409 `conflict` if nothing is held, or if no approval admits it: invalid documents, missing rights, freezes
 // of others.
 //
@@ -35420,7 +35420,7 @@ func (c *ClientWithResponses) ApproveSourceWithBodyWithResponse(ctx context.Cont
 
 // ApproveSourceWithResponse Approve the held artifact of a source
 //
-// The effect with this `plan_hash` is made once, at the next check: adoption of documents that exist, removals, or an artifact that was applied before. 412 `stale` if
+// The effect with this `plan_hash` is made once, at the next check: adoption of documents that exist, removals, an artifact that was applied before, or one whose rollout was aborted or begun before. 412 `stale` if
 // the held artifact has another hash. 409 `conflict` if nothing is held, or if no approval admits it: invalid documents, missing rights, freezes
 // of others.
 //
@@ -35437,8 +35437,8 @@ func (c *ClientWithResponses) ApproveSourceWithResponse(ctx context.Context, id 
 
 // PlanSourceWithResponse Plan the held artifact of a source
 //
-// Downloads the held artifact again, and answers with its effect as an approval makes it, with the documents that the source would
-// adopt. `plan_hash` is for the approval. 409 `conflict` if nothing is held, if the artifact cannot be read, or if no approval admits it.
+// The effect of the held artifact, as an approval makes it, with the documents that the source would adopt. An artifact of more than
+// 4 MiB of documents is downloaded again. `plan_hash` is for the approval. 409 `conflict` if nothing is held, if the artifact cannot be read, or if no approval admits it.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -99,7 +99,7 @@ func Totals(plan api.Plan) string {
 
 // counts writes the totals, removals last and in red.
 func (w *writer) counts(plan api.Plan) {
-	w.linef("Documents: %s", render.Printable(cmp.Or(strings.Join(w.documents(plan.Changes), ", "), "none changes")))
+	w.linef("Documents: %s", render.Printable(cmp.Or(strings.Join(w.documents(plan.Changes), ", "), "none")))
 	w.linef("%s", Totals(plan))
 	if plan.Totals.Clusters == 0 && len(plan.Ownership) == 0 {
 		w.linef("It changes stored data only; no cluster receives another input.")

@@ -11,10 +11,10 @@ import (
 // Source means that each artifact is one commit with all of its documents, in the order of the pushes, once, and the newest one is applied.
 const Source Rule = "source"
 
-// FollowedSource is the source of the run. FollowedPair are the namespaces that each of its artifacts changes.
+// FollowedSource is the id of the source of the run.
 const FollowedSource = "platform"
 
-// FollowedPair has the ids.
+// FollowedPair are the ids of the two namespaces that each artifact of the source changes.
 var FollowedPair = [2]string{"followed-one", "followed-two"}
 
 // ArtifactValue returns the label of both documents in an artifact.
