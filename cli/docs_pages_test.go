@@ -76,6 +76,11 @@ func TestEnvironmentsPage(t *testing.T) {
 	runPage(t, "environments", 5)
 }
 
+func TestPoliciesPage(t *testing.T) {
+	t.Parallel()
+	runPage(t, "policies", 1)
+}
+
 func TestUndo(t *testing.T) {
 	t.Parallel()
 	runPage(t, "undo", 7)

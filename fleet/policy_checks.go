@@ -41,7 +41,11 @@ func (r Result) enforcedPolicies() []*Document {
 // policyVerdicts evaluates the policies of the State before the change. effect computes the effect, if a rule reads it. A policy with a
 // match that concerns no cluster of the effect has no verdict.
 func (r Result) policyVerdicts(effect func() (*policyEffect, error)) ([]policyVerdict, error) {
-	policies := r.enforcedPolicies()
+	return r.verdictsOf(r.enforcedPolicies(), effect)
+}
+
+// verdictsOf is policyVerdicts for some policies.
+func (r Result) verdictsOf(policies []*Document, effect func() (*policyEffect, error)) ([]policyVerdict, error) {
 	if len(policies) == 0 || len(r.Commit.Changes) == 0 {
 		return nil, nil
 	}

@@ -4523,6 +4523,84 @@ type PolicyPatch struct {
 	Suspended nullable.Nullable[bool] `json:"suspended,omitempty"`
 }
 
+// PolicyTest The result of the test of a policy.
+type PolicyTest struct {
+	// Tested The number of tested changes: of revisions, or 1.
+	//
+	// Example: 100
+	Tested int `json:"tested"`
+
+	// Exempt The number of them that no policy refuses, such as a new freeze.
+	//
+	// Example: 4
+	Exempt int `json:"exempt"`
+
+	// Skipped The number of requested revisions that were not tested.
+	//
+	// Example: 0
+	Skipped int `json:"skipped"`
+
+	// SkippedReason Why revisions were not tested.
+	//
+	// Example: the log begins at revision 12
+	SkippedReason string `json:"skipped_reason,omitempty"`
+
+	// Failures The changes for which the rule is false, newest first.
+	Failures []PolicyTestFailure `json:"failures"`
+}
+
+// PolicyTestFailure A change for which the rule of a policy is false, or cannot be evaluated.
+type PolicyTestFailure struct {
+	// Revision The revision; absent for operations.
+	//
+	// Example: 41
+	Revision int64 `json:"revision,omitempty"`
+
+	// At When the revision was committed.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
+	At *time.Time `json:"at,omitempty"`
+
+	// Actor The token, or `source:ID`, that made the revision.
+	//
+	// Example: token:ci (1)
+	Actor string `json:"actor,omitempty"`
+
+	// Author The author that the request named.
+	//
+	// Example: ann
+	Author string `json:"author,omitempty"`
+
+	// Message The message of the policy.
+	//
+	// Example: changes 122 production clusters at once
+	Message string `json:"message"`
+
+	// Clusters The number of clusters of the effect that the policy concerns, if it read them.
+	//
+	// Example: 1
+	Clusters int `json:"clusters"`
+
+	// ClusterIds Ids of the first 100 of these clusters.
+	//
+	// Example: ["demo-cluster-01"]
+	ClusterIds []string `json:"cluster_ids"`
+}
+
+// PolicyTestRequest A policy, and exactly one of `operations` and `last`.
+type PolicyTestRequest struct {
+	// Policy The policy. A stored one with its id is left out.
+	Policy PolicyCreate `json:"policy"`
+
+	// Operations Test the change that these operations of a batch would make.
+	Operations []Operation `json:"operations,omitempty"`
+
+	// Last Test this number of the newest revisions.
+	//
+	// Example: 100
+	Last int `json:"last,omitempty"`
+}
+
 // PolicyUpdate Fields of a policy to replace.
 type PolicyUpdate struct {
 	// ID Absent, or as in the path.
@@ -9405,6 +9483,12 @@ type CreatePolicyParams struct {
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
 
+// TestPolicyParams defines parameters for TestPolicy.
+type TestPolicyParams struct {
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
 // DeletePolicyParams defines parameters for DeletePolicy.
 type DeletePolicyParams struct {
 	// DryRun Validate and return the result without a commit.
@@ -10808,6 +10892,9 @@ type HoldComponentVersionJSONRequestBody = VersionHoldCreate
 
 // CreatePolicyJSONRequestBody defines body for CreatePolicy for application/json ContentType.
 type CreatePolicyJSONRequestBody = PolicyCreate
+
+// TestPolicyJSONRequestBody defines body for TestPolicy for application/json ContentType.
+type TestPolicyJSONRequestBody = PolicyTestRequest
 
 // PatchPolicyJSONRequestBody defines body for PatchPolicy for application/json ContentType.
 type PatchPolicyJSONRequestBody = PolicyPatch

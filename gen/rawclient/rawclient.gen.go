@@ -1227,6 +1227,28 @@ type ClientInterface interface {
 	// Corresponds with POST /policies (the `CreatePolicy` operationId).
 	CreatePolicy(ctx context.Context, params *CreatePolicyParams, body CreatePolicyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// TestPolicyWithBody Test a policy that is not stored
+	//
+	// Changes nothing. Evaluates the policy on a change, which is planned as by `POST /plan`, or on the newest revisions of the log, as if
+	// it had existed before. The test ends after 20 seconds, or after 100,000 changed documents; `skipped` counts the revisions that
+	// were not tested. Requires the right `read` without limits, since policies see all clusters.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /policies/test (the `TestPolicy` operationId).
+	TestPolicyWithBody(ctx context.Context, params *TestPolicyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// TestPolicy Test a policy that is not stored
+	//
+	// Changes nothing. Evaluates the policy on a change, which is planned as by `POST /plan`, or on the newest revisions of the log, as if
+	// it had existed before. The test ends after 20 seconds, or after 100,000 changed documents; `skipped` counts the revisions that
+	// were not tested. Requires the right `read` without limits, since policies see all clusters.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /policies/test (the `TestPolicy` operationId).
+	TestPolicy(ctx context.Context, params *TestPolicyParams, body TestPolicyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// DeletePolicy Delete a policy
 	//
 	// Later changes are not judged by it.
@@ -4535,6 +4557,48 @@ func (c *Client) CreatePolicyWithBody(ctx context.Context, params *CreatePolicyP
 // Corresponds with POST /policies (the `CreatePolicy` operationId).
 func (c *Client) CreatePolicy(ctx context.Context, params *CreatePolicyParams, body CreatePolicyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewCreatePolicyRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TestPolicyWithBody Test a policy that is not stored
+//
+// Changes nothing. Evaluates the policy on a change, which is planned as by `POST /plan`, or on the newest revisions of the log, as if
+// it had existed before. The test ends after 20 seconds, or after 100,000 changed documents; `skipped` counts the revisions that
+// were not tested. Requires the right `read` without limits, since policies see all clusters.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /policies/test (the `TestPolicy` operationId).
+func (c *Client) TestPolicyWithBody(ctx context.Context, params *TestPolicyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTestPolicyRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// TestPolicy Test a policy that is not stored
+//
+// Changes nothing. Evaluates the policy on a change, which is planned as by `POST /plan`, or on the newest revisions of the log, as if
+// it had existed before. The test ends after 20 seconds, or after 100,000 changed documents; `skipped` counts the revisions that
+// were not tested. Requires the right `read` without limits, since policies see all clusters.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /policies/test (the `TestPolicy` operationId).
+func (c *Client) TestPolicy(ctx context.Context, params *TestPolicyParams, body TestPolicyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewTestPolicyRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -17022,6 +17086,61 @@ func NewCreatePolicyRequestWithBody(server string, params *CreatePolicyParams, c
 	return req, nil
 }
 
+// NewTestPolicyRequest calls the generic TestPolicy builder with application/json body
+func NewTestPolicyRequest(server string, params *TestPolicyParams, body TestPolicyJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewTestPolicyRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewTestPolicyRequestWithBody constructs an http.Request for the TestPolicy method, with any body, and a specified content type
+func NewTestPolicyRequestWithBody(server string, params *TestPolicyParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/policies/test")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XFleetMinRevision != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewDeletePolicyRequest constructs an http.Request for the DeletePolicy method
 func NewDeletePolicyRequest(server string, id PolicyID, params *DeletePolicyParams) (*http.Request, error) {
 	var err error
@@ -26184,6 +26303,28 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /policies (the `CreatePolicy` operationId).
 	CreatePolicyWithResponse(ctx context.Context, params *CreatePolicyParams, body CreatePolicyJSONRequestBody, reqEditors ...RequestEditorFn) (*CreatePolicyResponse, error)
 
+	// TestPolicyWithBodyWithResponse Test a policy that is not stored
+	//
+	// Changes nothing. Evaluates the policy on a change, which is planned as by `POST /plan`, or on the newest revisions of the log, as if
+	// it had existed before. The test ends after 20 seconds, or after 100,000 changed documents; `skipped` counts the revisions that
+	// were not tested. Requires the right `read` without limits, since policies see all clusters.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /policies/test (the `TestPolicy` operationId).
+	TestPolicyWithBodyWithResponse(ctx context.Context, params *TestPolicyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TestPolicyResponse, error)
+
+	// TestPolicyWithResponse Test a policy that is not stored
+	//
+	// Changes nothing. Evaluates the policy on a change, which is planned as by `POST /plan`, or on the newest revisions of the log, as if
+	// it had existed before. The test ends after 20 seconds, or after 100,000 changed documents; `skipped` counts the revisions that
+	// were not tested. Requires the right `read` without limits, since policies see all clusters.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /policies/test (the `TestPolicy` operationId).
+	TestPolicyWithResponse(ctx context.Context, params *TestPolicyParams, body TestPolicyJSONRequestBody, reqEditors ...RequestEditorFn) (*TestPolicyResponse, error)
+
 	// DeletePolicyWithResponse Delete a policy
 	//
 	// Later changes are not judged by it.
@@ -30023,6 +30164,37 @@ func (r CreatePolicyResponse) Status() string {
 
 // StatusCode returns HTTPResponse.StatusCode
 func (r CreatePolicyResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// TestPolicyResponse200Headers the declared response headers of an HTTP 200 response for TestPolicy
+type TestPolicyResponse200Headers struct {
+	Warning        *string
+	XFleetRevision *int64
+}
+
+type TestPolicyResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PolicyTest
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *TestPolicyResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r TestPolicyResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r TestPolicyResponse) StatusCode() int {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.StatusCode
 	}
@@ -34366,6 +34538,40 @@ func (c *ClientWithResponses) CreatePolicyWithResponse(ctx context.Context, para
 		return nil, err
 	}
 	return ParseCreatePolicyResponse(rsp)
+}
+
+// TestPolicyWithBodyWithResponse Test a policy that is not stored
+//
+// Changes nothing. Evaluates the policy on a change, which is planned as by `POST /plan`, or on the newest revisions of the log, as if
+// it had existed before. The test ends after 20 seconds, or after 100,000 changed documents; `skipped` counts the revisions that
+// were not tested. Requires the right `read` without limits, since policies see all clusters.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /policies/test (the `TestPolicy` operationId).
+func (c *ClientWithResponses) TestPolicyWithBodyWithResponse(ctx context.Context, params *TestPolicyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*TestPolicyResponse, error) {
+	rsp, err := c.TestPolicyWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTestPolicyResponse(rsp)
+}
+
+// TestPolicyWithResponse Test a policy that is not stored
+//
+// Changes nothing. Evaluates the policy on a change, which is planned as by `POST /plan`, or on the newest revisions of the log, as if
+// it had existed before. The test ends after 20 seconds, or after 100,000 changed documents; `skipped` counts the revisions that
+// were not tested. Requires the right `read` without limits, since policies see all clusters.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /policies/test (the `TestPolicy` operationId).
+func (c *ClientWithResponses) TestPolicyWithResponse(ctx context.Context, params *TestPolicyParams, body TestPolicyJSONRequestBody, reqEditors ...RequestEditorFn) (*TestPolicyResponse, error) {
+	rsp, err := c.TestPolicy(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseTestPolicyResponse(rsp)
 }
 
 // DeletePolicyWithResponse Delete a policy
@@ -40666,6 +40872,52 @@ func ParseCreatePolicyResponse(rsp *http.Response) (*CreatePolicyResponse, error
 			headers.XFleetRevision = &value
 		}
 		response.Headers201 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseTestPolicyResponse parses an HTTP response from a TestPolicyWithResponse call
+func ParseTestPolicyResponse(rsp *http.Response) (*TestPolicyResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &TestPolicyResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PolicyTest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers TestPolicyResponse200Headers
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
 	}
 
 	return response, nil

@@ -17,7 +17,7 @@ type Line struct {
 
 // Compares reports whether the command line only compares, so that its exit code is that of diff(1).
 func (l Line) Compares() bool {
-	if len(l.Path) > 0 && (l.Path[0].Name == "plan" || l.Path[0].Name == "diff") {
+	if len(l.Path) > 0 && (l.Path[0].Name == "plan" || l.Path[0].Name == "diff") || len(l.Path) > 1 && l.Path[0].Name == "policy" && l.Path[1].Name == "test" {
 		return true
 	}
 	flags, _, _ := strings.Cut(strings.Join(l.Args, "\x00"), "\x00--\x00")

@@ -28,16 +28,20 @@ func (s *Engine) Plan(c *cli.Context, client conn.Client, ops []Operation) (api.
 
 // RequestPlan requests the plan of operations, or of an action.
 func (s *Engine) RequestPlan(c *cli.Context, client conn.Client, request map[string]any) (json.RawMessage, api.Plan, error) {
-	var edits []conn.Edit
 	ops, _ := request["operations"].([]Operation)
-	if slices.ContainsFunc(ops, func(op Operation) bool {
+	return s.receivePlan(func() (*http.Response, error) {
+		return conn.Send(c.Context, client, http.MethodPost, "/plan", request, s.PlanEdits(ops))
+	})
+}
+
+// PlanEdits returns what sets the token of a request that plans operations, if the token for reads may not be sufficient.
+func (s *Engine) PlanEdits(ops []Operation) []conn.Edit {
+	if !slices.ContainsFunc(ops, func(op Operation) bool {
 		return slices.Contains([]string{kinds.Access.API, kinds.Webhooks.API, kinds.Sources.API, kinds.Policies.API}, op.Kind())
 	}) {
-		edits = append(edits, func(ctx context.Context, req *http.Request) error { return s.Connection.SendToken(ctx, req, false) })
+		return nil
 	}
-	return s.receivePlan(func() (*http.Response, error) {
-		return conn.Send(c.Context, client, http.MethodPost, "/plan", request, edits)
-	})
+	return []conn.Edit{func(ctx context.Context, req *http.Request) error { return s.Connection.SendToken(ctx, req, false) }}
 }
 
 // receivePlan returns the plan that a request is answered with. Its warnings are in the plan.

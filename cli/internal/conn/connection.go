@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 
@@ -79,8 +80,10 @@ func (l *Connection) Client(c *cli.Context) (Client, error) {
 
 // authorize sets the token, which is read on the first use: a command that prints one may prompt for a password.
 func (l *Connection) authorize(ctx context.Context, req *http.Request) error {
-	// A plan and a rendering change nothing, and the server accepts the token for reads. Reading tokens needs the token for changes.
-	reads := req.Method == http.MethodGet || req.Method == http.MethodHead || strings.HasSuffix(req.URL.Path, "/plan") || strings.HasSuffix(req.URL.Path, "/render")
+	// A plan, a rendering and a test of a policy change nothing, and the server accepts the token for reads. Reading tokens needs the token
+	// for changes.
+	reads := req.Method == http.MethodGet || req.Method == http.MethodHead ||
+		slices.ContainsFunc([]string{"/plan", "/render", "/policies/test"}, func(end string) bool { return strings.HasSuffix(req.URL.Path, end) })
 	if err := l.historyError(); err != nil && !reads {
 		return err
 	}

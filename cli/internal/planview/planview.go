@@ -46,7 +46,7 @@ func Plan(plan api.Plan, made *Objects, style Style) string {
 		w.groups(w.groupsOf(plan), "cluster")
 	}
 	w.ownership(plan.Ownership)
-	for i, warning := range groupWarnings(plan.Warnings, style.Full) {
+	for i, warning := range groupWarnings(otherWarnings(plan), style.Full) {
 		if i == 0 {
 			w.linef("")
 		}
@@ -97,7 +97,7 @@ func Totals(plan api.Plan) string {
 		summarize.Count(len(plan.Changes), "document"), summarize.Count(t.Clusters, "cluster"), t.Added, t.Changed, t.Removed)
 }
 
-// counts writes the totals, removals last and in red.
+// counts writes the totals, then removals and failed policies.
 func (w *writer) counts(plan api.Plan) {
 	w.linef("Documents: %s", render.Printable(cmp.Or(strings.Join(w.documents(plan.Changes), ", "), "none")))
 	w.linef("%s", Totals(plan))
@@ -107,6 +107,29 @@ func (w *writer) counts(plan api.Plan) {
 	if removals := summarize.RemovalSentence(plan); removals != "" {
 		w.linef("%s", w.paint(render.Red, removals))
 	}
+	for _, v := range plan.Policies {
+		if !v.Failed {
+			continue
+		}
+		color, verb := render.Red, "refuses the change"
+		if v.Action == "warn" {
+			color, verb = render.Yellow, "warns"
+		}
+		line := fmt.Sprintf("Policy %s %s: %s", v.ID, verb, v.Message)
+		if v.Clusters > 0 {
+			line += " (" + summarize.Count(v.Clusters, "cluster") + ")"
+		}
+		w.linef("%s", w.paint(color, render.Printable(line)))
+	}
+}
+
+// otherWarnings returns the warnings of a plan without those about policies, which are shown with the totals.
+func otherWarnings(plan api.Plan) []string {
+	return slices.DeleteFunc(slices.Clone(plan.Warnings), func(warning string) bool {
+		return slices.ContainsFunc(plan.Policies, func(v api.PolicyVerdict) bool {
+			return v.Failed && strings.TrimPrefix(warning, "the change would be refused: ") == fmt.Sprintf("policy %q: %s", v.ID, v.Message)
+		})
+	})
 }
 
 // documents lists the changed documents; those of a kind with the same change are only counted if there are many.

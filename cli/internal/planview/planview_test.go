@@ -62,3 +62,20 @@ func TestPlanFitsAScreen(t *testing.T) {
 	}
 	t.Logf("%d lines, %d with --full", strings.Count(text, "\n"), strings.Count(full, "\n"))
 }
+
+// TestPlanShowsPolicies: each failed policy is shown once, after the removals.
+func TestPlanShowsPolicies(t *testing.T) {
+	t.Parallel()
+	plan := largePlan()
+	plan.Policies = []api.PolicyVerdict{
+		{ID: "stages", Action: "deny", Failed: true, Message: "changes 200 clusters", Clusters: 200},
+		{ID: "ticket", Action: "warn", Failed: true, Message: "no ticket"},
+		{ID: "holds", Action: "deny"},
+	}
+	plan.Warnings = append(plan.Warnings, `the change would be refused: policy "stages": changes 200 clusters`, `policy "ticket": no ticket`)
+	text := Plan(plan, nil, Style{KindName: strings.ToLower})
+	want := "Flux would uninstall 200 things.\nPolicy stages refuses the change: changes 200 clusters (200 clusters)\nPolicy ticket warns: no ticket\nConfirmation"
+	if !strings.Contains(text, want) || strings.Count(text, "ticket") != 2 || strings.Contains(text, "holds") {
+		t.Errorf("no %q in\n%s", want, text)
+	}
+}

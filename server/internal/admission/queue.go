@@ -58,7 +58,7 @@ const (
 
 // queuedOperations are the operations that may take long, by their ids.
 var queuedOperations = map[string]string{
-	"Plan": queuePlans, "PlanSource": queuePlans, "Render": queuePlans, "CheckAccess": queuePlans, "ApplyBatch": queueBatches, "RestoreRevision": queueBatches, "RevertRevision": queueBatches,
+	"Plan": queuePlans, "PlanSource": queuePlans, "Render": queuePlans, "CheckAccess": queuePlans, "TestPolicy": queuePlans, "ApplyBatch": queueBatches, "RestoreRevision": queueBatches, "RevertRevision": queueBatches,
 	"ListRevisions": queueHistory, "GetRevision": queueHistory, "ExplainCluster": queueExplain, "ExplainInput": queueExplain,
 	"GetStatus": queueStatus, "GetComponentMatrix": queueStatus, "GetPlatformComponentStatus": queueStatus, "GetBackup": queueBackups,
 }

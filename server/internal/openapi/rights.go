@@ -10,7 +10,7 @@ var rights = byOperation(
 		"ListClusters", "GetCluster", "GetClusterStatus", "GetStatus", "GetStatusHistory", "Search", "GetComponentMatrix", "ExplainCluster", "ExplainInput",
 		"ListPlatformComponents", "GetPlatformComponent", "ListNamespaces", "GetNamespace", "ListRoleBindings",
 		"GetRoleBinding", "ListResourceTypes", "GetResourceType", "ListResources", "GetResource", "ListLayers", "GetLayer",
-		"ListRevisions", "GetRevision", "ListRollouts", "GetRollout", "ListPolicies", "GetPolicy", "ListStrategies", "GetStrategy", "ListFreezes",
+		"ListRevisions", "GetRevision", "ListRollouts", "GetRollout", "ListPolicies", "GetPolicy", "TestPolicy", "ListStrategies", "GetStrategy", "ListFreezes",
 		"GetFreeze", "GetClusterHistory", "GetPlatformComponentStatus", "GetPlatformComponentUsage",
 		"GetPlatformComponentHistory", "GetComponentVersions", "GetNamespaceHistory", "GetLayerHistory", "GetRoleBindingHistory",
 		"GetResourceTypeHistory", "GetResourceHistory", "GetPatches",
