@@ -140,9 +140,9 @@ func accessOf(method, path string) access {
 		return pollOwn
 	case (strings.HasPrefix(path, "/tokens") || strings.HasPrefix(path, "/access") || strings.HasPrefix(path, "/webhooks") || strings.HasPrefix(path, "/sources") || path == "/backup") && reads:
 		return tokens
-	case strings.HasPrefix(path, "/tokens"), strings.HasPrefix(path, "/access") && path != "/access/check", strings.HasPrefix(path, "/webhooks"), strings.HasPrefix(path, "/sources"), strings.HasPrefix(path, "/policies") && !reads:
+	case strings.HasPrefix(path, "/tokens"), strings.HasPrefix(path, "/access") && path != "/access/check", strings.HasPrefix(path, "/webhooks"), strings.HasPrefix(path, "/sources"), strings.HasPrefix(path, "/policies") && path != "/policies/test" && !reads:
 		return manage
-	case reads, path == "/plan", path == "/render", path == "/access/check":
+	case reads, path == "/plan", path == "/render", path == "/access/check", path == "/policies/test":
 		return read
 	}
 	return change
