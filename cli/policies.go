@@ -32,7 +32,7 @@ func (s policyCommands) policyCommand() *cli.Command {
 					return v.changeOne(c, change.Operation{"op": "create", "kind": kinds.Policies.API, "document": body})
 				},
 			},
-			s.testCommand(),
+			policyTrials(s).testCommand(),
 			v.listCommand(), v.getCurrentCommand(), v.historyCommand(), v.editCommand(),
 			v.deleteUnservedCommand("Delete a policy: later changes are not judged by it"),
 		},

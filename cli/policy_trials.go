@@ -22,7 +22,10 @@ import (
 // maxTestedRevisions is the server's limit of --last.
 const maxTestedRevisions = 200
 
-func (s policyCommands) testCommand() *cli.Command {
+// policyTrials is the command that tests policies.
+type policyTrials struct{ *session }
+
+func (s policyTrials) testCommand() *cli.Command {
 	return &cli.Command{
 		Name: "test", Usage: "Test a policy that is not stored, on a change or on the last revisions",
 		Description: "Nothing is changed or stored. With --plan-of, the rule is evaluated on the change that `apply` of these files would make;\n" +
@@ -38,7 +41,7 @@ func (s policyCommands) testCommand() *cli.Command {
 	}
 }
 
-func (s policyCommands) test(c *cli.Context) error {
+func (s policyTrials) test(c *cli.Context) error {
 	switch {
 	case !c.IsSet("file"):
 		return args.Errorf("%s needs --file", c.Command.HelpName)
