@@ -112,7 +112,7 @@ func rightsFor(method, path string) []string {
 		return nil
 	case admin:
 		return []string{"admin"}
-	case method == http.MethodGet:
+	case method == http.MethodGet, path == "/policies/test":
 		return []string{"read"}
 	case strings.HasPrefix(path, "/policies"):
 		return []string{"admin", "policy"}
