@@ -59,7 +59,8 @@ func (r Result) verdictsOf(policies []*Document, effect func() (*policyEffect, e
 		}
 		return computed.of(p), nil
 	}
-	change, budget := r.policyChange(), policy.NewBudget()
+	change := r.policyChange()
+	refusing, warning := policy.NewBudget(), policy.NewBudget() // so that no warning makes a policy fail that refuses
 	var out []policyVerdict
 	for _, d := range policies {
 		p := d.Policy()
@@ -75,6 +76,10 @@ func (r Result) verdictsOf(policies []*Document, effect func() (*policyEffect, e
 		in := &policy.Input{
 			Change: *change, Now: r.Commit.At, Recent: policy.Recent{Removals: removalsIn(r.base.recentRemovals(r.Commit.At))},
 			Effect: func() (*policy.Effect, error) { return on(p) },
+		}
+		budget := refusing
+		if p.Action == PolicyWarn {
+			budget = warning
 		}
 		if err := r.evaluatePolicy(p, in, budget, &v); err != nil {
 			return nil, err

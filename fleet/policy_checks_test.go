@@ -3,6 +3,7 @@ package fleet
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -233,4 +234,18 @@ func TestPolicyReadsInputs(t *testing.T) {
 		require.Len(t, plan.Policies, 1)
 		require.Equal(t, "its rule is false for this change", plan.Policies[0].Message, c.holds)
 	}
+}
+
+// TestWarningsUseNoStepsOfRefusals: policies that warn, whatever steps they take, make none fail that refuses.
+func TestWarningsUseNoStepsOfRefusals(t *testing.T) {
+	t.Parallel()
+	list := "[" + strings.Repeat("1,", 49) + "1]"
+	long := fmt.Sprintf("%[1]s.all(a, %[1]s.all(b, %[1]s.all(c, %[1]s.all(d, a + b + c + d > 0 && change.actor != 'nobody'))))", list)
+	w := policed(t)
+	for i := range 4 {
+		w.must(create(KindPolicy, fmt.Sprintf(`{"id":"a%d","rule":%q,"action":"warn"}`, i, long)))
+	}
+	w.must(create(KindPolicy, `{"id":"refuses","rule":"change.actor == 'test'","action":"deny"}`))
+	res := w.must(patch(KindComponent, "loki", `{"component_version":"6.0.0"}`))
+	require.Contains(t, fmt.Sprint(res.Warnings), "steps on this change")
 }

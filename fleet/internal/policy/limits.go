@@ -31,11 +31,11 @@ const (
 	maxParseRecovery = 10
 )
 
-// Budget limits the steps of all policies on one change. The zero value permits none; see [NewBudget].
+// Budget limits the steps of several policies on one change. The zero value permits none; see [NewBudget].
 type Budget struct{ left uint64 }
 
 // NewBudget returns the budget of one change.
-func NewBudget() *Budget { return &Budget{4 * MaxCost} }
+func NewBudget() *Budget { return &Budget{2 * MaxCost} }
 
 // limits are the options that limit expressions.
 func limits() []cel.EnvOption {

@@ -124,7 +124,7 @@ func newMeteredProgram(env *cel.Env, ast *cel.Ast) (*meteredProgram, error) {
 	return &meteredProgram{program, m}, err
 }
 
-var errTooManySteps = errors.New("the policies of the fleet together take too many steps on this change: make a smaller change, or simplify their rules")
+var errTooManySteps = errors.New("the policies of the fleet that refuse changes, or those that warn, together take too many steps on this change: make a smaller change, or simplify their rules")
 
 // evaluate evaluates one expression.
 func (e *expression) evaluate(ctx context.Context, vars any, budget *Budget) (ref.Val, error) {
