@@ -5,12 +5,15 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/server"
 	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
@@ -339,4 +342,72 @@ func TestSourceRollouts(t *testing.T) {
 			eachStore(t, 1, func(t *testing.T, r *registry, all []*sourceProcess) { t.Helper(); test(t, r, all[0]) })
 		})
 	}
+}
+
+// TestSourceRolloutOfTwoProcesses: two processes that find an artifact at once begin one rollout, and either one may end it.
+func TestSourceRolloutOfTwoProcesses(t *testing.T) {
+	t.Parallel()
+	eachStore(t, 2, func(t *testing.T, r *registry, all []*sourceProcess) {
+		t.Helper()
+		p, other := all[0], all[1]
+		p.stagedSource()
+		digest := r.push("prod", "b", fileCluster, cluster2, version("6.1.0"), fileNamespace)
+		both := func(run func(*server.Server)) {
+			t.Helper()
+			for _, each := range all {
+				require.NoError(t, each.replica.SyncTo(t.Context(), max(p.replica.State().Revision(), other.replica.State().Revision())))
+			}
+			var running sync.WaitGroup
+			for _, each := range all {
+				running.Go(func() { run(each.server) })
+			}
+			running.Wait()
+		}
+		before := p.replica.State().Revision()
+		p.clock.advance(2 * time.Minute)
+		both(func(s *server.Server) { s.FollowSources(t.Context()) })
+		both(func(*server.Server) {})
+		require.Equal(t, before+1, p.replica.State().Revision(), "one commit")
+		for range 3 { // each process may start a stage
+			both(func(s *server.Server) { s.AdvanceRollouts(t.Context()) })
+			both(func(*server.Server) {})
+		}
+		require.Equal(t, []string{"6.1.0 6.1.0", "6.1.0 6.1.0"}, []string{p.served(), other.served()})
+		require.Equal(t, "completed", p.rollout("platform-bbbbbbbbbbbb").State)
+		require.Equal(t, before+4, p.replica.State().Revision(), "it begins, two stages start, and it completes")
+		for _, each := range all {
+			source := each.source()
+			require.Equal(t, "ready", source.Status.State, source.Status.Message)
+			require.Equal(t, digest, source.Status.Digest)
+		}
+	})
+}
+
+// TestSourceUnderPolicies: a policy that permits only small changes holds an artifact, and permits the same one in stages. A policy that another
+// process has stored counts at once.
+func TestSourceUnderPolicies(t *testing.T) {
+	t.Parallel()
+	eachStore(t, 2, func(t *testing.T, r *registry, all []*sourceProcess) {
+		t.Helper()
+		p, other := all[0], all[1]
+		p.stagedSource()
+		require.NoError(t, other.replica.SyncTo(t.Context(), p.replica.State().Revision()))
+		p.must(http.MethodPost, "/policies", `{"id":"one-by-one","rule":"effect.clusters.size() <= 1","message":"'changes ' + string(effect.clusters.size())","action":"deny"}`)
+		other.refused(http.StatusUnprocessableEntity, "policy", func() (int, string) {
+			return other.do(http.MethodPatch, "/platform_components/podinfo", `{"component_version":"6.9.0"}`, "X-Fleet-Override-Source", "platform", "X-Change-Reason", "INC-1")
+		})
+
+		p.must(http.MethodPatch, "/sources/platform", `{"strategy":null}`)
+		r.push("prod", "b", fileCluster, cluster2, version("6.1.0"), fileNamespace)
+		require.Contains(t, p.hold(`policy "one-by-one": changes 2`).Status.Held.Code, "policy")
+		require.Equal(t, "6.0.0 6.0.0", p.served())
+
+		p.must(http.MethodPatch, "/sources/platform", `{"strategy":"canary"}`)
+		id := p.progressing().ID
+		require.Equal(t, "6.1.0 6.0.0", p.step())
+		require.Equal(t, "6.1.0 6.1.0", p.step())
+		p.step()
+		require.Equal(t, "completed", p.rollout(id).State)
+		require.Equal(t, "ready", p.source().Status.State)
+	})
 }
