@@ -3,6 +3,7 @@ package server_test
 import (
 	"fmt"
 	"net/http"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -69,6 +70,7 @@ func TestOverridePolicy(t *testing.T) {
 	w.create("/access", accessFor("team", `["read","plan","write"]`, ""))
 	w.create("/rollouts", `{"id":"r","stages":[{"name":"one","cluster_ids":["one"]}],"operations":[{"op":"patch","kind":"platform_component","id":"podinfo","patch":{"component_path":"other"}}]}`)
 	w.create("/namespaces", `{"id":"x"}`)
+	w.create("/freezes", `{"id":"far","selector":"team=none","reason":"CHG-1"}`)
 	w.create("/policies", `{"id":"never","description":"Wait.","rule":"false","action":"deny"}`)
 	w.create("/policies", `{"id":"other","rule":"change.author != 'strict'","action":"deny"}`)
 	reason := []string{"X-Change-Reason", "INC-1"}
@@ -90,6 +92,20 @@ func TestOverridePolicy(t *testing.T) {
 		rev := w.get(fmt.Sprint("/revisions/", w.get("/revisions?limit=1").want(http.StatusOK).list()[0]["revision"])).want(200).json()
 		require.Equal(t, []any{"override", "policy", "never"}, []any{at(rev, "operations", 0, "op"), at(rev, "operations", 0, "kind"), at(rev, "operations", 0, "id")})
 		require.Contains(t, rev["summary"], "override policy/never")
+	}
+	for _, request := range [][4]string{ // kinds that clusters are not served
+		{"POST", "/strategies", `{"id":"waves","stages":[{"name":"one","cluster_ids":["one"]}]}`, "201"},
+		{"DELETE", "/strategies/waves", "", "200"},
+		{"PATCH", "/freezes/far", `{"reason":"CHG-2"}`, "200"},
+		{"DELETE", "/freezes/far", "", "200"},
+		{"POST", "/access", accessFor("second", `["read"]`, ""), "201"},
+		{"POST", "/sources", `{"id":"platform","url":"oci://registry.example.com/fleet","tag":"prod"}`, "201"},
+		{"DELETE", "/sources/platform", "", "200"},
+		{"POST", "/tokens", `{"name":"ci","role":"read"}`, "201"},
+	} {
+		w.do(request[0], request[1], request[2], reason...).problem(422, "policy")
+		got := w.do(request[0], request[1], request[2], append(reason, "X-Fleet-Override-Policy", "never")...)
+		require.Equal(t, request[3], strconv.Itoa(got.status), "%s %s: %s", request[0], request[1], got.body)
 	}
 	w.patch("/access/team", `{"may":["read","plan","write","override_policy"]}`, append(reason, "X-Fleet-Override-Policy", "never")...).want(200)
 	w.patch("/clusters/one", `{"labels":{"a":"d"}}`, append(append(reason, team...), "X-Fleet-Override-Policy", "never")...).want(200)

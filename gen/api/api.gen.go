@@ -7724,6 +7724,12 @@ type CreateAccessParams struct {
 	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -7760,6 +7766,12 @@ type DeleteAccessParams struct {
 	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
+
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
@@ -7786,6 +7798,12 @@ type GetAccessParams struct {
 type PatchAccessParams struct {
 	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -8552,6 +8570,12 @@ type CreateFreezeParams struct {
 	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -8566,6 +8590,12 @@ type CreateFreezeParams struct {
 type DeleteFreezeParams struct {
 	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -8593,6 +8623,12 @@ type GetFreezeParams struct {
 type PatchFreezeParams struct {
 	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -9419,6 +9455,9 @@ type ReleaseComponentVersionParams struct {
 	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
+
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
@@ -9436,6 +9475,9 @@ type ReleaseComponentVersionParams struct {
 type HoldComponentVersionParams struct {
 	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -9473,6 +9515,9 @@ type CreatePolicyParams struct {
 	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -9493,6 +9538,9 @@ type TestPolicyParams struct {
 type DeletePolicyParams struct {
 	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -9521,6 +9569,9 @@ type PatchPolicyParams struct {
 	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
@@ -9538,6 +9589,9 @@ type PatchPolicyParams struct {
 type UpdatePolicyParams struct {
 	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -10208,6 +10262,9 @@ type DeleteRolloutParams struct {
 	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
+
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
@@ -10292,6 +10349,9 @@ type CreateSourceParams struct {
 	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -10306,6 +10366,9 @@ type CreateSourceParams struct {
 type DeleteSourceParams struct {
 	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -10330,6 +10393,9 @@ type GetSourceParams struct {
 type PatchSourceParams struct {
 	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -10496,6 +10562,12 @@ type CreateStrategyParams struct {
 	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -10510,6 +10582,12 @@ type CreateStrategyParams struct {
 type DeleteStrategyParams struct {
 	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -10537,6 +10615,12 @@ type GetStrategyParams struct {
 type UpdateStrategyParams struct {
 	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -10574,6 +10658,9 @@ type CreateTokenParams struct {
 	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -10588,6 +10675,9 @@ type CreateTokenParams struct {
 type RevokeTokenParams struct {
 	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -10615,6 +10705,9 @@ type GetTokenParams struct {
 type RotateTokenParams struct {
 	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -10646,6 +10739,12 @@ type CreateWebhookParams struct {
 	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
+
 	// XChangeReason Why; kept with the revision.
 	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
 
@@ -10660,6 +10759,12 @@ type CreateWebhookParams struct {
 type DeleteWebhookParams struct {
 	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -10685,6 +10790,12 @@ type PatchWebhookParams struct {
 	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
 
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
+
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 
@@ -10702,6 +10813,12 @@ type PatchWebhookParams struct {
 type UpdateWebhookParams struct {
 	// DryRun Validate and return the result without a commit.
 	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// XFleetOverrideSource Change documents although these sources, a comma-separated list of ids, manage them. It requires a reason, in X-Change-Reason or the request, and is recorded in the history. The documents stay so until the source applies its next artifact. Without it, such a change is 409 `managed_by_source`.
+	XFleetOverrideSource *OverrideSource `json:"X-Fleet-Override-Source,omitempty"`
+
+	// XFleetOverridePolicy Make the change although these policies, a comma-separated list of ids, refuse it. It requires a reason, in X-Change-Reason or the request, role `admin` or the right `override_policy`, and is recorded in the history. Every other policy still refuses the change with 422 `policy`.
+	XFleetOverridePolicy *OverridePolicy `json:"X-Fleet-Override-Policy,omitempty"`
 
 	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
 	IfMatch *IfMatch `json:"If-Match,omitempty"`

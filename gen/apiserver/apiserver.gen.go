@@ -564,6 +564,36 @@ func (w *ServerInterfaceWrapper) CreateAccess(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -730,6 +760,36 @@ func (w *ServerInterfaceWrapper) DeleteAccess(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -868,6 +928,36 @@ func (w *ServerInterfaceWrapper) PatchAccess(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -4427,6 +4517,36 @@ func (w *ServerInterfaceWrapper) CreateFreeze(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -4499,6 +4619,36 @@ func (w *ServerInterfaceWrapper) DeleteFreeze(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -4637,6 +4787,36 @@ func (w *ServerInterfaceWrapper) PatchFreeze(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -8483,6 +8663,21 @@ func (w *ServerInterfaceWrapper) ReleaseComponentVersion(ctx echo.Context) error
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -8570,6 +8765,21 @@ func (w *ServerInterfaceWrapper) HoldComponentVersion(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -8728,6 +8938,21 @@ func (w *ServerInterfaceWrapper) CreatePolicy(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -8829,6 +9054,21 @@ func (w *ServerInterfaceWrapper) DeletePolicy(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -8967,6 +9207,21 @@ func (w *ServerInterfaceWrapper) PatchPolicy(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -9054,6 +9309,21 @@ func (w *ServerInterfaceWrapper) UpdatePolicy(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -12013,6 +12283,21 @@ func (w *ServerInterfaceWrapper) DeleteRollout(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -12382,6 +12667,21 @@ func (w *ServerInterfaceWrapper) CreateSource(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -12454,6 +12754,21 @@ func (w *ServerInterfaceWrapper) DeleteSource(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -12577,6 +12892,21 @@ func (w *ServerInterfaceWrapper) PatchSource(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -13124,6 +13454,36 @@ func (w *ServerInterfaceWrapper) CreateStrategy(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -13196,6 +13556,36 @@ func (w *ServerInterfaceWrapper) DeleteStrategy(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -13334,6 +13724,36 @@ func (w *ServerInterfaceWrapper) UpdateStrategy(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -13470,6 +13890,21 @@ func (w *ServerInterfaceWrapper) CreateToken(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -13542,6 +13977,21 @@ func (w *ServerInterfaceWrapper) RevokeToken(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -13680,6 +14130,21 @@ func (w *ServerInterfaceWrapper) RotateToken(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -13811,6 +14276,36 @@ func (w *ServerInterfaceWrapper) CreateWebhook(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "X-Change-Reason" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("X-Change-Reason")]; found {
 		var XChangeReason ChangeReason
@@ -13883,6 +14378,36 @@ func (w *ServerInterfaceWrapper) DeleteWebhook(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -14006,6 +14531,36 @@ func (w *ServerInterfaceWrapper) PatchWebhook(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -14093,6 +14648,36 @@ func (w *ServerInterfaceWrapper) UpdateWebhook(ctx echo.Context) error {
 	}
 
 	headers := ctx.Request().Header
+	// ------------- Optional header parameter "X-Fleet-Override-Source" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Source")]; found {
+		var XFleetOverrideSource OverrideSource
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Source, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Source", valueList[0], &XFleetOverrideSource, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Source: %s", err))
+		}
+
+		params.XFleetOverrideSource = &XFleetOverrideSource
+	}
+	// ------------- Optional header parameter "X-Fleet-Override-Policy" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("X-Fleet-Override-Policy")]; found {
+		var XFleetOverridePolicy OverridePolicy
+		n := len(valueList)
+		if n != 1 {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Expected one value for X-Fleet-Override-Policy, got %d", n))
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Override-Policy", valueList[0], &XFleetOverridePolicy, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter X-Fleet-Override-Policy: %s", err))
+		}
+
+		params.XFleetOverridePolicy = &XFleetOverridePolicy
+	}
 	// ------------- Optional header parameter "If-Match" -------------
 	if valueList, found := headers[http.CanonicalHeaderKey("If-Match")]; found {
 		var IfMatch IfMatch
@@ -15580,8 +16165,8 @@ var swaggerSpec = []string{
 	"YMRaB7A1LK/8IE+w9BbVMXAoLRImiuvbtMqjfQOX1SHh+FC7h1ZTWZviTAX4wUXOIlYEO4qcKMpRsFm+",
 	"fH2jJy7Z8bB7uTPUXzPJjgp1nHGrOcOxwPqjpTBAGJqAfPn9izc3L1//8/b185vnP9+8ePnzVyO7kC7/",
 	"HC7IHVuoHpHsYfLxyhoriGToVtr9sl/qOssKxkUYGTj8CnUH9ylF8UBmPLB3AejqMF6xRDpHoqPTMivL",
-	"azf7vkjdbBv92vDt/qz+8XuhTvyPXTRR2BhG+qZKhS5eswlLWLQNucT/x97bN7dto32jXwXj2Zm2u7Ri",
-	"O066kafzjJO4be7mbeO0fe5T9TEhEZJwmwK0BGhFm+bM+TTng51PcgbXBYCkROotkl/xz24jEyQIAtf7",
+	"azf7vkjdbBv92vDt/qz+8XuhTvyPXTRR2BhG+qZKhS5eswlLWLQNucT/x97bN7dto32jXwXjuWfa7tKK",
+	"7TjpRp7OM07ittnmbeO0fe5T9TEhEZJwmwK0BGhFm+bM+TTng51PcgbXBYCkROotkl/xz24jEyQIAtf7",
 	"9fvhrYw48KKzHIiYKYfGHTKUaaLIzywdubWlivz36ZvXIFiN71k6eDQbMH0BSXvyCmpfhAa6bqxZAYAL",
 	"8w1qSqZrtcAvNpkC+7dIKFnf0YdJXgBbyRu00IsjuyAEvqz8eHmCS9rkjpWtopyeMj+YFfvAUkbVjC8y",
 	"yGifCrrvfNzlEH5l58purhptLJSm5mD43E25plNIjcdnJ+h6x9Cf5L/9/ORg50IxB9gvyPFidCG4c1j+",
@@ -15594,445 +16179,447 @@ var swaggerSpec = []string{
 	"Kj3ImMLHjNhIZtOZB+HFy7LnjUv2W9Oql4TEUetg8UrNxS+KtqHS57Kr6d77z+bd87NMk69jgBfScb0j",
 	"aKOWNXGLhRECBvJid8EB81W60/o9DBGVNSMk5ZaJBvwFl+ifDKkGQ01bGCwQim6RbiPN/ONmmvl32Kxj",
 	"/mg/+Sp889dKNH+4gPi8Cl0wUwRmXWCaa7lvp4Ot3wj7syXAkd1x4B81ywXIQ3eny6TAhlloLwukP8Wr",
-	"4bWaZ/pjAdnnCaDccV0cEog77OqklJA07U3/ONh/Rvf7f35+evzlb7s9S6fuIDlyxeJUcWNlOXJn6x4h",
-	"YfGuTt265I0bIHRscCa7GaOXCgAE9mfduu2U7R+vdyRPzFQFYwmxiBY1pPTuoC6miyltvT9O9/8vxFu9",
-	"+LP0361/7P/5979tZAksOOfvudhK3kIQBGMt7b4ygzTXiqX9Gs7U6w55l4MdldvbcIfvw7ZwvH+uFsZe",
-	"FupYaU85ACM159o+bX2/WNg/XhTuWmUbgBjZINOOQDEO+3Xms2O0Gy8BcQZukvF6ZoUbBiB8wxX5OGRT",
-	"G9AyNiTp0t7lhGaJuyMYUJJQxBwqUZPPZcdqVz0WUvP+tISkwxWkwTUTCKIzloqh7+ZCmGU0HS5sm7a9",
-	"MmkVMDrl6/CAaJpp1SIxHY/TqS3o8GfIRddtSv0Enegymo59RASgdwRhl502AMJvs+oQmaYpFMh3eaIK",
-	"wme7sfGN7QpJZatkIAUQAT7edKYCxF+24m5f3/Zhn3ppXufifWCDPKUZYZ/GmeXm/vbD2dF3RSW1sRAA",
-	"TdvIXcCSqB6YfZqOuWB/2wF5iVHhg/r+ghc+dFBqRDT6Gq7HncwFRNns2kc2PJSmHvIZRwg2qWfcH0nB",
-	"tbRzL73b08dbSkKKr/8oNR/k/1z9L2NLtf78xy6+ydFC0HrwK7sl5HrVo8JHnhwyGYQ8KflJ+jIYLJiJ",
-	"D0exkTXlUhgjN/AuERqqXgAi10TGyDhXQyMXbM8JiQ+HM8GDw+H2CbuefXFQIrWaBhM5E0tmrjUXAzVn",
-	"KLoiaFLUpivSo5qmcoAAE036eMvb0bjTIy4uas3lN1zwUT4i1mL2du/8ZyxVM/3z+6cHw7hdQDKWynfA",
-	"wsbKFGU2Cqax+j6Flwsw7sxVKZ2rgz3+5w6+5nEzLvtvlQ03olNjfXJMT1hMWqOIhdIZ5Rjsn0NqPyHj",
-	"jNl4ncJ9zAECHIvxpSjtgcoO+UZ5m8U3LRjhZg+DV/AzVsz/ffj9Ds7+4UJE+I/lXuDZjln/dgBLps1W",
-	"ArltxHEZY2Z58/c2imZWRXtnHILjumQ5CmsOWCNr7kSbj7MLKrIGAO+KUblJQ+AOLcu3ORBBQNM5YJf7",
-	"zEwwHTc3HSORp2mD/bhSy+TCOq6bMRTXamS4pRbhyu9wY6bfWmXP98LGW/mNb5Uxt1b7yZ222tbqB7r3",
-	"5tnqjDW3wQ5bi7Xp+g2uNehzFlpW5z0qNqRhKMADnIBcwIWiFyBsmhPXo6JSDJRhZaOwNH1Lk7frZ27N",
-	"LmNZVlfVPTszEA2T4RSm44ibarMgbUdQcXxwSH4VDvqBJfZglSg/a4k+i4LYjI2lMtp4iqVPHKCrzUQA",
-	"P7vXY+Pt5A6N7OlTnuZZHbbOOXxbkD0I7hpZ4VksUA49ZNWy0y3UmBpbSLBP+mLB3jF/N0e9TJOAX2ic",
-	"UiEWddIcf83eOVp4pDbp4ShF7+c9FGwscPlxV/kNVKSuPIJeeuExqulDoiLhSS0W/FzaAHCcqkUX1eVd",
-	"NXu8fojGT/OimYjTMWM0Tva2Fj88bU7YfnTyf7Yecj7pda3VDmOfy6kBACgV15bLNmrL8LcElzzOZDdl",
-	"o/pULyoNKJ4lfiNFxmCnWZIyBcejnlqwPNSdBbur0HpACrkttTQpp3JXamku6+l6MgmvpmZ9lNasCwAV",
-	"W8kKMoCiP2mR8+ZSiP/cyon3tXPJysd94bzsUT/q9Y+Oky590u8e0McH7Ogp++fj7hHtPek+Y0fP2GH3",
-	"8Okhe9I77NPvj4+esO8fHxw/fvz06Nnjf3af/fPoeG+ruf8alfqzJcFcDyP5F+N8uLLMZQwvE5qJWsay",
-	"363WYJmSgqihzNMESg0ITfVQ5oMhEDfacJCNS0W2REQhh2Ehed1GA9x/6GeZO1fVa6jAclz7TY2xA7uJ",
-	"CDnZSutbfdmCWpSw3gIVGRS715crSFEDWQ/hGN6M0rQQQt3fyoaBuKoN5hweLcKSMWfPT3JxJW7ClFnO",
-	"+ojR0tqxwy9RCWZ8RaS9MufBvMwrlkIPmWIVyHM965tUipYqB1T2+EUjq6h76bliOeP6K71Wtdz8OhcP",
-	"j4pPvhBS/HckRV6fwpL1GL/C1WJXZpVrfLN+ba/kO+PhQ6TDN6FhnLswUKrNaTaOAn+xJM5gusbwgLjS",
-	"wQcSvGorHB8crIVD/ewG0MSat/kRFPQDM9IaDKr2s750A+c3+3tLW+QrjeylrTmZj5+3uVyYpimQtKzO",
-	"dWBnd3bVRCq2gaNpV3W+WF5TkdAsidvkRSrz5Aw3K4lVSnuXltBRMzpScZtYBjHPF6+w4t0z/thsg7vn",
-	"XrQHdzEf0NyhWp5Sumq9fILxWAZMMIwyNvqoig+MLq5DFThca8M/3Q7qNP64n8rBMrndQIxf3lBwCWGf",
-	"emys6zB//ljMQe+SP2XipDkAl6/cdo9vAiT/ELGLdKN0KncooER0QFTkR5mRo2MylHmmrNDG/GKqJLGs",
-	"yT4FNDavJnNVC1qxbb5RxVJWjxIBysLNtQtcFbUkPVyVgDWRXIe4uyJTCfymIhKXKGns8edJXGXhLzRa",
-	"LZPND1ujUVsY4TVXQ4oHpoPk4jOVps2dm6Wk2e1iMzhcSmjOtSL/zlk2jWxLqE1OOHCcExL/r//v//l/",
-	"YwISVlnItXpKVqNnVIWUtZmLtcnOggpVM2P/qhX5XP6GkTV6Sjp7Y5g9qyU3bHGwhtIiqL0mxV4+c94Y",
-	"Bg1/UioX+GqtX0Chl5hPd2sDzJQ8LDcIqDMJECNDEC56cgS8lnZ9ZZ+cm4E+mArgRv1UTsy/3vBeJpXs",
-	"a/LR3PE6jIj1o6Pb1v1fQTvRYBnMa4ECWM7vUBg7s0N3YEaU2iC+tbror/nBf3kggL9KmDR/wdP+qgDT",
-	"+H89+gPbKPb//Mdf9sF/uXzkX1gY8xe8wl8IrveX3YJ/4fC/MLD43d/2FpJAPjnYiuFzGzQ2gEjPVjGt",
-	"rr1L2/T44NnTnavzSsK2KMwCnU6cp4at2D0pNBeATtDXNq8L2tlqFZbUw1NtC8jhaZOKBrVaAIPnimWE",
-	"CxS8YGN+YAnPWM9alkJq0jdbeTJrUSzXz2UpcnD8z+03eDVp+QW6+GXZEV9dG/uPi5E9S3RasLRfCjlR",
-	"gMqAP4DEQigiSxjEBXlMLEdcXRJcm7NQIzh/hNQqcRcYa8BuoSLNCcel8nWOtpRlTeuiYEWUrRT9gV0+",
-	"Y8OtF7U5gucpvZpTZBdkt14NTKehEsAmliqzqWUlx3CYDbZRoSZw+p8cPHbUB+RXQa8ox6KN7WQTYeJN",
-	"fLQ/f/z4vhSiLl4C5laZ/JODx1uCArP5elimZj/G2dwA8JVxs/EHYLkUWebCl5pQrgEsFQw7TB+sti0e",
-	"f11Xf3PM4DRNS4cC8ThATkjBiPnwhfwHczPhSUPR6PHj9UJAc32ZJZ/FnOIFMhHt+dpgN1A3Y4EBChly",
-	"VngVxncgMUj71oCOrWLHf2umjKaH2ASwH6uZHki8rDRJ+4NFbLNu1tzvULh1ASXLjX+l43Emr5oHX/Lx",
-	"uOavyCg/97PdZRd9mdk703R+upZof3540cmPv6MZ2Jp9A/uz80HxR1sy5Rjpy795enr81Rewmd9xx878",
-	"IWM9Cfuu6p00LMFqzCR2/7w3m/crGNnKji7oTIsMh0B4WIR4u13fhpK7uQxs8HG36+OuyDS3JK69Pt1c",
-	"cHKvw8ld9VTdV292rRrx4LbeJbe1yRTbGH6+mkqs6NUahLUFqcmf/N+qMOknSPbuclFGxWQMRRv/mtTl",
-	"kacTqkPCRDYLuBvoMKtniF2u2YL9oWK9ixdHP/6mnv/r1TBTvRfD9F+v3vz2j+4Tdf7faiy738uXa6Gb",
-	"KIc8WlqzBab0R1urtubXy5jKUz2byMevaCzpwsOfpam1p7IJSnrW67Q1i9b5g7ako4MDY3kdPXu2WvNm",
-	"Kdbr2mguRqqeJAI4ASqvpO2GLHB6/7k2xfgSh9w/C23kwnfk2vlbN+ugY3Xjyr45zmilFoijg+MtuOtz",
-	"gbVim1W/+YKD8NU0zSWnoJGlOaS/gmsQXIOQ/wr5r5D/Co6E1b9cJHKyPqtjKb8yYeyyRV45zGzZuyRm",
-	"RgrKerpswIWw/YZMJIA1Mc6gF8BczwrouwEdQ0cko0KfYL+0v98Q82VET4x9xQWhuc5HAu+BrdZmSjUm",
-	"L53WiNeXdKqIFCUA+gmsA063LFORLi+ZqTD+Y28EQWidGwNvgjHQYV4Rm07v1V8Z7fUzblQhFAapvOwm",
-	"LAmjFqLt+6+WbMYsN2b9/BI9Lz5cv7RCkauNxw8j+yTW/5kBGDj4Z/vgoApd+u0fB4d//nGw/+zPv47+",
-	"ONh//Od37T8O9p/gT39bBpuo5fz8zoqNgzM7cR0SkONM6JTkApq1LO0HyJXYvOwsHsLTLU7XqAr9nxrf",
-	"9PStPTX/gS5Tu8HIrx9fVGdzlpv9++g5y9JZONGnWwIT1f+5uGoE1gdtJvsWmEW1LbkKXg7F/8avrzKF",
-	"UDzr/vVa5EW5tcSyUlAkTJrfL2acGbYLtK5ZHrUMmbFkjTOCkYU843p6bkx4h80/4qKBUz1+8eHXl9hy",
-	"/fHdL2dvY7QfCyK4DPhrkU6zBbSW5r5GUwEXe7GRjHbYA9O0ib5dkFcvSwxzgrwbM/HqJXkhhQBuF6Vy",
-	"zLLH7169fHHx6vz817MP525KymKk4B2Acw3cefharg6TilkaT/PdhuA6WvqDMcuggRz18NL3Gcs0bSSk",
-	"n1kmS/NrT3GF6RRY+Cai4HYCRGfe5ywhvZQDpoiR+X3eo5oVNc0F7e7Lt+fYaMqBx2YgZRJZWqAC5h47",
-	"y9wdX5yu9IoZo00fLV66NYC0NXLsrNjjsvpugVFftzc3efAXQL3pg1A2hhvtgROK1Dl7s6TGtsimsIAG",
-	"XA/zrjV9qtfO/TDPblHuqfL9WdRS2Mp+2cR2ZniEnzfB7Lpl0n03ZhnV0oqwLBdgEIBwc83vHdERf/+7",
-	"E2V//zsxOxTu8Hczz7+X9qjfceaD2jU2dvuAaRJ/7uxxMc616uy1yR+tVuvPLzHiigDYDbja8GAwkTvC",
-	"d0UW2/eDXZJzphXJjL1tDoFAjwC5aDRLU+THwSAI9LeC+WItb10Ge1HS6kWAXykYx6DjcMS1NicLK5Jc",
-	"XtV4GtWlec/kOGVIM8zHLOWCmWWy4wpmYT3MoCEU6JNAjNSsHOxESwVKTt1NuOqIK5pCC3aCjaOToUxZ",
-	"hJUeGOvMpl4hGRtR5r0hcMAYc1M5B8O9FcXqCt9x5nAwtHlBfDFylmUyQ4seYM44El4+sm3j//gfJUWM",
-	"bH/Pjp98/12LxBBljJFgTGlQlj2ZsBP7FxXDV1J2uvZGpC9zkUQdQXAD2Hjrf52/e0usTiNc2G1r9BhT",
-	"mnRlMm3BLNE2daIa22JJfPaRDmIU6qB2FYlf9fffGC80jswHdiuLasCB+FRg3FDm++YAIDiyQFbfHh8e",
-	"4VeccMXMq7/q77+VgtlHmGNE8RxgKFKRxwfHMOH4f+//aDbE/gfPzGcvVmMpFLNfq/RtyiHNiMSnAxa7",
-	"JIMUiSohiED/t+1okKLPsxE0ECJ69cQSzQo2YUobp40mHhxjPPXITFpKItMEPvyTg8c46SSbXmS5+MHY",
-	"FnbCuFcByKh0wrrG9Yd9hgN/x97pNjl69iwmQ0YTsxg9mmVTQhOIFLsHww4UBLYKDD71n3tEp3ZM/L/3",
-	"P+CP+6+S+MQe4FQOBuZEX7KxLmk++HB4BuB0d2nvstWB8h7eY0Kxksg+HdPekO0fQQNuVVhPJpMWhT+3",
-	"ZDZ4ZMeqR69fvTh7e34GY4xJyXXaIPx9S/Ae0sYAmRkTdMz32nuPWwetx2h7D8HceoQGCKadamKb51Ae",
-	"A8CKSYSNTBrQxop2aGQlBvdbjm0S5lWy1957zZU+xdubJ2Z0xLBFuqG3srjk0Ws+4kYZLb3wXb+Pamvp",
-	"lW+4cMcAujXdIYB3Pzo4cNrVFluVxdD/WJYCa0JbBxcciqagtLv0ES6AWQq0eCFYDbD3q8S07fLN9tKB",
-	"SVBHW1PlhDefxB4D86BTRDCpe5696tEpsmW95uJy2aVwzZdob1bGLBsHVxdfwtzgo9Q03Udy1iWj4VK8",
-	"EhbhGD9c3RD/gR89p4k9yHsw5HD5kDICFA56vHzQjwCemTCBI46Xj3gr9Y9GJcGAo2fLB3yU8g0VU/s6",
-	"sDOerLIEr4xuEzTFAY9XWgCfUyu7anB6y07aH3+a06Ty0YhmU3vq53aiMWnpwBz9PStw/gRvpZYliYwz",
-	"Lnp8TFPQi0a85qKknjI+GKKfYkyk2Uc5RooUvDRdsm26U8+Y4h/AVWGqdITTzcZgmfXMoD7PW2W8iFVV",
-	"mDAKDA7UBVVrCYEanZpOeL9v1KwxRTrC0sCaQRA7OSmUvtU8xwePSSxzfSH7F6onxyxuEfgIPheJxp7x",
-	"NBS5ZGwMsy1cSHcdx2taBIIPtCOK9QCFVnajEUHNm9tm6Ys/9ahAy8NcAzp6TgQhjQPEaqG7KWOIHENk",
-	"1hGZ+UmzBBVlVXtgW96G+uNlNv2Qi1XUArKAf0AmmpWvR9LwzdQOnNznMpnuVOPYrsaqzlmuavywSiDH",
-	"mGJfrlllrj31Oq34MpsaXxOjarMnGg7sBIB0uqyMNFHSmb8XeDyL1JK77Ov1oXmHI9RQt3tpX9Sul3GG",
-	"lr0xXGOsDNnzVU4LLQ133ZfoZr7HfTIyDp4sH/CG6aFM3kp9ipk1HLiCdfJCin7KMdN1fPh4JXPmNc3Q",
-	"6Dw+fLLKkql8PAan5A1LOP1ozGIwno6WDwav4uxTj7GE3SeT66eMCm3NojpL60vk/LxHvSHrgWlfb3u9",
-	"kKNxjoS+wNyO4rPI9EzKzPYOPcDrbVUnZh2+bI6c6GCNWB58W1fHEWGApmlHlO5lMdHRPENrykfu/GWQ",
-	"m7TXlCPXRVobH2icWCmYKrHtk7gnExY7G9NYI8YIwOlmrJ8rmrZJ3HfnLXZRG/cqKe1dmlWChY9mTDNz",
-	"sZBNViQE4IbGzHKBA2MOQRw+y1yQ1IWuvG0GqsqWwrkVBNx+0s2TAdO4RphI8unxnhSKJ8x46OSVIFCr",
-	"BdBnfqWjjojhHWIC28MG7MwvbYi/iMLKjTAgc8lFYnnp4WL/fnOYzfgqucIld5mP2K5hTLjuCPtUiKPQ",
-	"NIWwomJpv2xCc4Df1VMbn0lTaOeEx/mbReVbCMYSNW+0tsjLiqeAq+4+qbm5WTQwahMJ/80+cYt4B9tQ",
-	"IcG3cnb+Semh39jN5wx8vAHkQWwYd97MNe++oZV7Y7almbNXdutamNXBN25nwnw2e4umOAzKNch3gUNm",
-	"Q96zG23Msr7MRui5+dN4GwzQYPBsZPCsYIKca5qyYB5t3TwqZYVnrSM4qg51u3z+ErnEWLJJfPWIIY1o",
-	"vc10JhIMC7nL0YJApFYfPnFaL3ZxqzEm8yw8OFQTRJYxnw2oILnQPCVCTlALgkHClA3fuNoE1RFQVoBW",
-	"TZscHxyChkadabPsFt+A2iyODcn0qIC2FLCgBpQLSFLaPKYNEmGgDeu9fPJ+6sl06vTZmUjO7TqEqM0a",
-	"ysgu2pmRWivrosqgG9SkZyJhxWdfff6z42q1KVS7+sMV1GNQj0E9bjN6cCaSiupCxbRENX7myRfb4sbq",
-	"yCleaeXUBxMl1Ev01AEoBBGKretutFGumGfBqCqVl/CUDb0kHPbq5Spy/1UfiipWufQ2K6u7FqbHIjNA",
-	"6JiNmAR5H+R9kPfblPcoTGuKj+uT9LVlQR9LxWstUhL2Q5kmDtzbxew4g5iZC9OpeF7A/8T0tUj3t1Kw",
-	"lSX8/ZCri+Xp6jVB62T2nMx9QwUdsGT/+XTZSHvl8+mWRPZjFIzNuxY64zS3BcZSIC8SVLpV6itbe6HK",
-	"6DamvJheWYKNHQDWbJ0R1P2OWDaA1uPeECuMv3/87Ol38yIKYLSCCXq7MhGIbbauqCxGlWcDG2EfNsI/",
-	"bnpm96P6pkb9lBKzBVfDhvUjwRcIvkDwBb5KjaKcX1GTQvhnzB9dHUHf2KMy51mtl/CjzMgIDDusfaiU",
-	"BIwz6bpO9JBlqkXKvQbQbYV5dEK78oqRZwcH5Bf+nHyLmA9Po4ODA3/L76A+9uio3RGCZpmcOFxnQkmf",
-	"p5pldbmK9zJNXxQsXuvp9LMC8GEVDXnu8CzujZ/yY5p/8qu3urqYGTanNN4JRqB9r6j2SfmVb867Vv8l",
-	"OCDLtc59FJ9ePp6WKpls7c84rxTZGUm4QDY++mz/6yIR6sujAhKrPpf8EdigHbgNtpd+A+1q2GvNpdg3",
-	"RzmTUOOkmMAapxH59r2Rp4mlV5yOGYkBE4/34u9aJB4xTROqaQy7DOui8JRBAroj4JltEvsFim0Ix2Wo",
-	"zcURieH/Y+TuZz3Gx+bHlCt7PbTGYrsCFxGJHXDRfrHwMXa+wkUdkbK+JjK3tVxGssPrWBCJrv2BIGhA",
-	"i7yDghpoRB6VEICg7C/jAy4Q9mAgZMYSwJTrslSKgXLNyPZzdEQZc4p4Nl5EL3ewC7hCVCT2+WZOl8y8",
-	"MuoWTUZSaXIEislWH1pALw/FzT6NU4rpdzPrjjC3sy2TDqanRU7trZ4elJDRqG8cAaRuyxxvHitFzzYb",
-	"GsExkhnDCbsM/yk2+naE/UYqcre1ShHVsmudLrdFVhuhoZyt8nCR2Aq5nswSlpzYB8Ufzv7166sPZxcv",
-	"Xv96/vHsA3bBYxNnRATjiP+escpEyh37dRr6nAkEUFtbPVsV8/Lt+Xuqh9fklJrjavHn1tKHbswKbt9R",
-	"vdAQ9y5OFZyAbToBJWCQP/40NuWCgqkPzKyQJxVwPMlWKGys+zxgXbPD4Ojp4TKSsD4XHIvBqbL8iVUx",
-	"3mTVvy2e9bWC4z6Z66VlWU9AVQbWxnnQMIoclCMAAoEOgw937ZmHYLnvInUQhKQXksWJ2JZ8rDGVFwrK",
-	"HtU0lQNMYCR1IEzyimUZT5hCyBizJ5lqkVOSMCi7gZofgHRCK3PANECaFCg3xsYkubgUxg6UgnXEMWCL",
-	"1Ard9/YFXhTzD8K3EL41y7OeEK69QRDGQRg/eGHsTgYpHrMtqewc6EefjTz88ugznK0LW/5Yj5kD+D/T",
-	"kvvuYRtBnoAXjWe0XUGawq63ApXJmOFGXI9daKfLFE9YKSBiI0AcIwLYy2b/Un5cEe2xGF1mLaeusWDM",
-	"KNBE2K6BocwzjIjY+DtXjiWsohtaAJoEq9MRNkiUVEIJDjdO9suKCdUMNEPRkX+InVg5tNAixwfP2pWh",
-	"E4uT5QDmhlx1hA1NSfyz/ZNjnJMQTlaa0YQAPKkeUkGOn3hIKzqQJ8RzDIy1f4abBi5TT+YQtSiFrgDn",
-	"CVonsJa1RT7YzVKrjCcODVJmFfREmrGZZ/l+kQUxFcRiysoPtK2Mmmreq0ZWbNisCAaZpyCOky/4Jd+6",
-	"+lzzx5QLFhFKupmcKJZ9FwG03sxHQ7vCNZr6z9ZgHtjFuQab4DVXemX7wWwef3GDKv1Gkdgu3iz2br/b",
-	"Peh+33vcPeg/7T852ov2uBkK9Op7kUP8grvszUZ3ysq/hIb7x8H+M7rf//Pz4dMvNWDr98sjxQDompaQ",
-	"g2esNYDeSmv/BBvnzhcorGCtnNEsnTrZEgyj2VAe6jRrDDkxtKEpVPBMLPZMAT/KXvk1UbwPMmXP3QOD",
-	"K1lIzcrCrCk6q0OD+xjcxyAlS/Jqa47jZ2O2fVkoJ8uiEdK9uQJXAdL34EhB6rVeaLZLEMZcK6Cscfwc",
-	"jqfL/K7GrOf9kY6oiQ6iOxDbv8TGrytmAKC7BQwKwBAeQ6s4/Bnwry8ZGyvssEf8+hNYQdkvCD/8gy3U",
-	"sUBk+Io/2eg3OGNv9yrAPevjdMzuodoomc1bM7eDwggK4+GZ1fZAWA5QS8O/XG3kevgIsT4WW9C1ZCNq",
-	"nm3ElfNYCo2+zGw0p0XOjGBte4gPeyHi/ddCdb+y87o2kYQP3BQaG0evCo1tV3BeRGHQS/T5wDJntjbY",
-	"f9W9VNkqdlUJ1VYZ2mib/S6lfaKQzbS8VVxb/gLwmU8WhszoUs9Yg7aDg5Wx9DNAR+JQaTB2iWFYZB3B",
-	"oZG9rsJf0yKvQO4BMQRc8E+IEjv0GW0Zjve5IJZKwwHa1GHRFGHE+Pzs/PzVu7cXv5z9d4xmiEN8tv2k",
-	"+CaziIKDjAqL3IYv5B7reNKQDBkFSguAk5Ffc2ohknsZg95UmrbI2xJVHkATN6MRW6iS+SNyuFtUmPUh",
-	"YZrOgf2uoavxxvQMb1IqwABXHL1GydClvct8vFB9ILQkUnR4B2HIzQ9Th6vZ58DqYhM75Pxfr4Fjg2ra",
-	"pYq10ZyPZwkmCD49RrhvSAB0xPxVFuU7hkSTcvID5BAmU0ZjmpWLFnCuFpyz4CCxBIEOaVRDebTN3HQE",
-	"iqqUZgOGxFqQKgNZMYIrAcddG7XHR6ztEbCKhJsix0fPACIeFWjV5bFQm+SQvHH1vYSLjnh84LNHXJGE",
-	"qx7qaZa0yAt8NeuIpXb94xcoG/aRbc2SjLofX/IBU7q2APYnpp/j9/56cMiVlfqVSFrq3ynX7HFJcO21",
-	"9+wmsYzvj/fKQsmzhHe5oJD7mM1b1Aoks0YzzkF1WZYZ8fZqe/GXqDRcjaXiqyBM+3sUI0K34P1sHP9I",
-	"LxmhVoyVZKz9wYlY2zHewFBRMHMhtqdgkROrnjaXvEfOKU9UUYI2xpQv1iETLQcAExqVAjoVSNBvFOEi",
-	"YZ9A9hhJbqmqStQW2FWLQnKEIpQKEr85/d8XH87evPvt9PV5jHRnikxY5kjGEo8NKMCg85lnCp0b4mJI",
-	"1RA5AgGduejgs3PGdPWQauB2ALtN5ppFJfTd0o0sMGJKPZUHWIHFwpwQJVH8mqVEXjYQ5LQjirpgWCGA",
-	"C+JSXCArNYkRP8g8o19agpJLVideT8fjdPocvva68vUD03kmPJjw3erX/4Accz9mcrQSy5INFf4I2NLr",
-	"jDgHk2CdEe/he95O0AHYKesDH88Mu8HmfjsTZa5de/521JwaP8Uqo4IpxjK42aoaMyygeIXO/dC0s64d",
-	"U+abnbVjQHMRZfQurdgWFdqEkoFj40TWwlnau19txve4/alZznKrJ/BnjY3qPXGuZkTi11xctknG0h86",
-	"e4J90p29mKRAAmmTWEAaPoY+ybhCABd3hK1/FPmoCx4g+IRjOuBiUKfDX3OlN+7iL1JE/4KKrRXUzg4b",
-	"/31l90o6PAe++N8s3+PqIzBbstxaQUDGVS59z4VY7cqXGe+veFP3TX/jbLJa1d994Yy0b75pZNwOXzU0",
-	"7kTBtbBFXrvmD/ySd8SBrxJI9gqB7hWY+6mZOvL44BmJe9Z88Xw9HPgJzX+VWek5AA63GiL9L3wab1cQ",
-	"9u9TKn6mavhg3LX7h0FnN8naVIuz427QIfS6Yt3JL2VbfMg0i1td1UC0GFz0QLR4K5xuPIpFY1+9dVL2",
-	"r5cSJXjPegRkhN/KDP/zh1xwoTRN0/i7SgtcyugVYkRlWDeJrXMawaIIEwmkB1TRWFeqsSSuXkN0hETG",
-	"HxiF6YCihtM+miUtOxuZjYdUxP7C8oykSKdtMpZpqqBL7PjgGOY0VxuqOiJDF/QEWvewh81hWNlputay",
-	"Cv4R6hCqZjvXMTjQstF/SAdkUrOe+c/YcSZ1RFfqYYuAFcXFANcOiz5sWx908Sk9kzGpizagV7ypefjw",
-	"jD5cqK1DH7+RCQssHddtilQKYSn0DE9ooGR6IMH9h6z5X5b0DpEZ6csMCHcXWwIrsGcUx4goplskvuJs",
-	"8gPr940Su2KxQwPwHfC+Yopp7fpVjPZP6dQG8eYqiDbVVqfqXX99IT+THHTAgV3Wo5bhyShmljHRY98o",
-	"W3mlgJFRMTBlql3wuBZtF8pBUpE+rxoh1a7shF01NGKzUvC+LBDX77G2L71qdPpudIlsXVvcBGpvYB0J",
-	"secNY88/rSLTG/hEHHdIm4g8Tb2nRLEfj0Ct6iWbRhagBavAELwrAudMkYwBPXttJ5x56KaC/Ee5ooEf",
-	"/JNAzbItJbIuA8rcsF2Qs2xnbvclYF81RAMzS3ABQ33XLXE43xQCbwWLJK9jX0EYANvw2JXJ1NkXRccN",
-	"4MerE0K72BAoEjReLISA0nTaIq/BNjF/G9GxN1KM40qx0ygi7JPx8iBMi215BQYBBdvmG0WY0Nm0QATA",
-	"GfleGyOCjG99ydjY0s9f0TRnEelaKpBY9viFpgPbPOOX+2JMNdSWdwQtAABdyxCW2qeMKobM94XAAxp7",
-	"gDWoM7h+HSdfUQcQLK5gcV27xYVbdn3TwI8Ldk2wa4JdE+yaHdo1KGvWTqE/sjQ6jfXqZ7Q3RIuhCJFX",
-	"S5AUQ5Tbb0th4wj6h6eAVIAyosBk+s6YECxjxoLiOrKBa8tZ5+6I2EbWUnHNcIDH69CVoCsZoNcTOz+O",
-	"7W34j8KKqjNCzvCtN7VC1tK177GrcOU6+HMA2j29zYXUsHzC1jStrFiqo2qVCysu2Ti0HZTJw4gpnw/l",
-	"xEoSVgipcnnLN45XzrgvTEGRzppycQ148nstKV9ZhNMdysnN0aWDAA4COAjg2yOAPSRytdhwfSFsoXUa",
-	"Re7vMrtUFlmrKmq5IgOAj9BSYptlTQWIxkJJzBGWhavFx0K/1krUKsml50PoTsmETuGtAbihANP6FitH",
-	"ojIcaUQcmg+A26nvolm0UZxf3CLnOUQox3TAoJSzI9DhPgSC5mKmgPggVaFrFGiSw6cOXEcP2QgYO0d0",
-	"Sob0ipE+mwBrQellhWtBRUJLi70BNAQdAW2n8XyLaT2ujhX6P9tvt1OdYR+yarHIORerhd9+FZqnq4UO",
-	"cRFXbpJ8kWdKZtepK9wU1SY9j27wuT31K/Y++r11Lc2PQX3cRfXxoV7Y0sIyFmzClCZ9nim9qsoo2DAf",
-	"ffb/fbGkWeCttNVwJR4ayJ44jOjaRIbAv3rGut2KOv+Y1fGTdxDjD92VoXx9UUFiyAqErEAoeF8Qp7c4",
-	"eQXqmuz3NyxEqNVantWApkBGV4vOFvRW0FtBbwW9FfRWyGbfThQ20FAVPanl+sltS8396HNR1LbEE/yN",
-	"pjlTBV6rYzudCCMjCoBXC8oWZ0xTLix1qB6yKdT2RSQXZkit3/iBpVz8O+dq+B6nt+P08yy79ap6GOoc",
-	"sZNnRexTsxRBwwcN/1Ua/p05N+5krK7mZ4bV6norDoKuD7o++KgLtO9P/IqRfFzG86BkhJrAqEK1dlf2",
-	"FapV7RJpPlk3Q2GuWMGiDed1aAdBlgwb/soTqW3Lvt1q9W40LO9eCt955jq3Z0Pr8a1OM9ndaEsR3Fig",
-	"XijVYKHE4dbSV2u2KJ8zW0Aw4FdMoNw6qbYrOx4dCpVhtHAtcLeUhZrjlEt4H+AcdFG1dXzwrCNikIMX",
-	"BR5nLlKmFIn7Muux+GSGDAwHd6UemrsTrhvboO+XP7Jyq1BwRwIMaZ0OhFZBOBMYFVhDD9YO3UXf9Xbn",
-	"eIN9SsHtC25fCPE+ICfznGFfNBpIRHExSJ2juFYa9KPreXaIXpY3A4rjwb8EikSwG1rkfeFTcg3WXoLt",
-	"2ZKkUhgTDMtBy/3NUWmiCSRboRnbVlMKSUpB4kY2rGBcBeMqGFde329mswRzJZgrwVwJ5spN8YL5MPg3",
-	"ivTzNHU2xiKzpSYtbbX0RWmKq6eolxcrk1daeTEykAV/mMWsgbAQEpktKmyeMyZubUQ9mBghnRwKxoJ6",
-	"DknkW1fo7HRdOfWyccUz8oSgm486CpPIGckB/kQRrtsFgvc4YwC/VoZqM369YjrC7EwvZTRThArfLR85",
-	"zDYpmAVq64hTLUe81yY9KXp5BikZS/tJEgm61wyH1cBMNQQEmkuvg2YNmvUuO++n/uyd27O2hn6tHfzl",
-	"S7AIgkUQHPbgsG+9hLzGAtmkltwBN6hHn/V0zL48+ux+2Wl38Qf7kN1aCO4pZuesahy4McGYCG56UMpB",
-	"KQc3/Q676R6WaNfOuUelawBQl0hllTHjqVe9dD1koyqFFe0IGO4br1pk26560L9B/95vZ97tow1c+Zqh",
-	"wZEPNkNw5IMjvwNHvoBO3MR9lynrcpEYMfXoc+lfu/XeZcqe43N2bEAUDwr2QPDHg24NujX443fZH5cp",
-	"I1ZD3RxEWFBfQX0F9RXUV1BfwTW83a5hWV1u4h4qTXWuGokGfpQZRouB1qBttCm0fJWxSybUkwJwHZEh",
-	"VQTEmf23zEif8tSoXU24bpEKeQGDcmxlDipLClwCLeVilP1znPdOlfPNynD7hmtLcj+uVp7j994YgyRI",
-	"4jtJWAIfvUJKUpIPVgSgdOiDldYsEM5BEpPulPAkQhoRl7ui2vWFatJlg1yYow+/MJGwZB6y6DVX+kf7",
-	"vHUP8sq8E+/6fcVuM6URroBZi014KrxVvRI9hf26d4Gcwtzgo9Q03X8hc6GXjYZL8cogZW5Gypgt7HZY",
-	"Sby4X8BXl6qOzWjIU+QQx2vBVweuogih2KzP4UDTqFATlilj73CtnERTFieIxP1M/oeJOAL+InMDy3EE",
-	"S9NGoYVRbxV1RMaAuRwoiq5YZpnJlaYDBE/KZJrKXKsWOZcwMzebriMfL5ieUkavbCUAvkqLvJdpqmwf",
-	"fY/xMZDyCc1FzqKOML+7ND1IUJurpxi8mHlbPWSKFe9LM0bGUineTRlSkbv104qlfX9jIe1NWuSVtraZ",
-	"6ggt7eralfEEUtghZ8Q8en3GaDtnjLgT7bztfRQ+dYYa1kRY4bSubH/IzNu4ZLh8a9h+M8NusEHcKaQ1",
-	"p16nsV6avZmLdlk0wB6dyDxNSJeRHrxwMqPPbiTAcITa43av6Iva9VonePNa4hsttQLcdSHgc6cCPiGE",
-	"c00hHDykXpnXGkwlhwyiNYvS9a/0vL5vV22LCQNsn36uWIKOmZZGio5owggdUC7qVPlLeOCGqhyHrRZu",
-	"2Uli457G+beoEz4C9bL5xokzWm+BOg3iO8Tr74+wPxMJofZ0NbjGjRDiDjI8KshylaaaEQsprvnIe8Zu",
-	"qrXw4Nciwu8CxveWhWet0Lx7sN4emj7get/qMNtPTC+TJQ1o3afkv87fvSUAwYswSeTbDz++IN8/fvb0",
-	"u4goIN5WhJKUapaROBeap3GrHjM7GIS3K2T0HpdqTZlWjNoFSPM2ZnY/Qlml4GyopAmWebDMb4tljuJ9",
-	"sUL9Eu2ZA5HqYWNaHPBLM9ljSrmEDWZkILfkOid6Q9a7rG+c+Inpn/ER1ybe1i4wWVxZ4l6fK0JTfsVa",
-	"G3zt6pf7s5pdvGKCqXKgTLHsiveY/UIpnVoRurRwoUV+t420cWr2NTAYAv61TX8BjvZJgR8Zv+bisk0y",
-	"lv7Q2RPsk+7sxSRlNHFpOWJ+JGM6YC0SVxLXcUdYfG6Rj7osI13WN1tiTAdcDOq2wmuu9Gt8mYdbFQEL",
-	"sGlRBAxetSYC900oiQi+2o5KIlJ3lp3csj80F0RAFUNBc8QxuMMTI524IHldgAdTe7jzd5dwD30Cd95d",
-	"hC2ydoFBddQNOmVWtq838aXVBT749QDrC7a2oqG6IDjBobrgdri1cBQhlDutFHt726NwmZaWFpwJnXFX",
-	"ROCrD6GAQIp0SvQwk/lgiIRDcM8yYzzpZ3IEGEZtMshplrCEpPySESqmeA1NI6IkGacUOjX7PFO6uRJh",
-	"MxPnwRkusEyh8OLWKstKyo0qs/EnVIXSi9Dpf991E4rxRbpphWqIFomvOJv84NRRTGiSKOsnqxl69YL3",
-	"blRwcM/FXzdTLKfqXX/L8hgu/Y2zyf0pudiq2IR9cq31FkgQmOw/ny4baa98Pg3lGiEEWJRrLBB1DcUa",
-	"rjCjXaVTpwRI0Al0T1+yaURk939YzxJ3QuI+iSyVpwUXbZGPEvi6qC360BLuGdn2pSGgkuoh6wik8zLS",
-	"02jCzIYuI5IrRt7/+rGRQD3Y5MEmv7lg5roFJjODdlH58vXzug8h1qqPE+peglsU6l5uiRP2phB0S8yT",
-	"Ong1YM1uQjK3RS8JMImdOFox4Bo3lkwfxyJq+WvkHBcJGdGxt1iwCnUylCmLCPvUY2NMzAD7uLsBoFkY",
-	"Q+cbRZjQmevG9jNKJMOyGyN+uBTkkrGx+TPPkLcUK3S8gBrlShP2idcHH38FLPdg6ARD5+YMHdyD62pm",
-	"PyqYFMGkCCZFMCl2ZFKgnFkj5/hoyI2lMG2s2awgxVUqNLgiAynYIqA4ECE/2yesXUi5ugJzR3rl2ssX",
-	"eaaMmrm+6KubotqkmNINPrcfesWyysw98y5UVobyyBuJjfp9aUsLQIknToJERLAJU7YgYBV5IuiIqTEF",
-	"rkL/3zvlOQA58dY9apdixj8k4EQHnOhbmI8LxngwxkPZw3KCA6+XLLvBuqG3r2Q2CAorKKygsILCCgor",
-	"RI9uJ6VBoSCBz2DlYJKju78ozeuz/+81vUDtpYTPIqGOBTBcL0O+USVeXyoSLLBhmN2KIHJVLUGEonmu",
-	"kXx3whVb6ly+t6/1wr3JLnX23MOC7g66O+juoLuDs3knnU2nE4m/+4Ze52oc98rSYZNxxqDoo1wgQjNm",
-	"LqhS21PhFWjkKkWksAq01RHbZrUPKjWo1PtQCbIBZ/3suC9fggEQDIDgvAfnfYvOe43BsZ4X77ju1aPP",
-	"ejpmXx59dr/sPo/7wT5pt9Ui+AyzbVa1BNyYYDkEZzzo4qCLgzN+N6ntrRjfqQtehKPrmzOQqpNlzPjj",
-	"VV9cD9kogij2xKJj0o6A4XrIprZhYycOeVC8QfHeZ5fd7aMNvPaaocFxD8ZCcNyD475Vx90bJ2u66zJl",
-	"XS4SI5oefS796xq8dZmy5/iwndoNxWOCGRD876BSg0oN/vfd9L9lyohVTzdYfB30VtBbQW8FvRX0VnAF",
-	"b6crWNaTy93BEdMZ7zUTL72VRJsngoMHi4b0S+B00sT+0cekCU2VJPamWDQt6KiAcm0XBdo/pvknIvsY",
-	"Z06p0mQs05QlAETeEZaQqkVOiWLZFcuQz+nN2ccPr16cX5y+fPmBDCnGvfH5lmJXI5tV19Z0m39escyc",
-	"ewyPW4IvcnxwTMywBgCCN3ZhlopozT7pR+OU8rJw3mvv9Y3IuXCN9OT4aK8sfG0TvtIZSLR6QWvXsbW5",
-	"7Lmezb2A+Msuo8tnvM/kiOkhyxUx60b6MhtR3cgKVrSE3xNmsLfFCz1cdjC/CJsyhBUdkCvCWRT7KDCF",
-	"BSiMHTGFifLZdvKs9OMuGMM27wUOPuADSmH6bbI2c9j8yBvEoSvJ/fVfILCIXefKBjaxEEgIbGK3i01M",
-	"lIyFWvuk6nItZRY7JQnrc8EBnrdKL4acFrkC8uyM9XPFsDCNGFvH+eXgmSHZyygiuUiZUiTuUdWjCfvB",
-	"6JaYaHoJxXEY809TIvsAJDxyLqWC+IIcjfgC2rHN7aQHZ/34pdo6AvAL/LCBqewmFHJgLAsJ5AfOWLZU",
-	"/63AXBa54KEixlCtpSLbXNmsSke2toy+CyxjOxF5/vsGxrHAOHZ3GMdWEFW7Zx5r4gsLxvQtMKYfMp1G",
-	"GZxyLY6umoG74A/b3vzuU7A1kH8EpyVUD90BPrFVjI/AK1biFQsGUTCIbodBtDbH2PzIYHIEkyOYHMHk",
-	"uC6+sU2ykrvlHvMiZVP+sTWVXOAgCxxkIVq6XQ4yLzAaecjmZIwcM0HHvOXOSWMuCCoOyrnU2I+d0lEa",
-	"1yaF3o2ZOH3/6r/O373d+5pja/7TPm2vvfe4ddB6vFc5kjRJoCKDpu8zMwvNzVOMIeePHYZ+m86dnal/",
-	"w9Z2OwI+DrmqrJ5dkvoOgPLCbvpRzArGkU16c0WMWtJMLPpM/3365vV6n8lNsGgAsY9vE/xIa3d/XPd3",
-	"sO9c/x3GKYVdWF/A/MKCSAmph1wMWuQUm2yQRIFdsWzqaoMw7eSWXdk6Sy3z3jCyvjoX41yDK8+1gq4g",
-	"VZRj0iRhSeROekd8i3mN7hQjAN9B2ACzHslJUZDkW4Ngn9g2YJoxMshkPmZJi8TmFS+GVA1jlB7QiGQv",
-	"bRNKuhAecUaEYkJ3hE0Gmx+kSKcEdgRLzIukDKZvH1XJupk52DaqOJNpKnMdEy4Ihjlkn8TFAsWRvT/0",
-	"NaVUQAEUFYT2IHwhbdOXuUlEYqVppmNfS4UXuReiAvG8yClRmg4YvgydUDNROh5n8oqmkXlYP5P/YSIi",
-	"MiP4VzClzPuKRE6g8YribLSUbRKbi7gYxLD6MY6OkS9Dgyo3vrby78xEwjKWxFHxVtA4Zhu6yC95l2WC",
-	"aaZcmqojYK4J7/dZRiSGmNzXrc1UmQ27ruF2/Z77c7OpvEGwstdr3q4YdYMuOyzzevNukndmG4R6pOBn",
-	"Bz97LRP4PUhP1E4l9W1xHQv1PUuvdE86KucYGtbvrPRDf8M+4VVc8PvTjTm3gJt2Zc4Tc6zo6M/Djoc2",
-	"zRAt2FWbZs1uK4nNOkG5i8bNr2exCQ2cDyjBN7dd1m7kbL7DzXoPsypj8xcKDZ43udKh4TM4iKHh83Y1",
-	"fM6bOkstnQZn8T71gn696fXwDCr3a+gJvU2e+rZ1eOgRDT2iD7xHdAOVuaWu0a9XS6t2j64tze9C9+i1",
-	"CMf53RHaSkNb6d1pK91Iut1co2mw1G+Rpf6Q+yvqaODXauxccINdNKDubr73OVgcukWCxxSqWO5Ag+pm",
-	"ZkxoWS21rAbTKphWt9O0WruFtfkOwVgJxkowVoKxclOtrVvOv26r69V2YVxxNvkB21P4FYsJ19iEgbEZ",
-	"Xe7ArHbXgZxxU/tGdQQ07EAniij6fLpTMqFTY91A04mfkCLfIgNR5FPEUfWW9nFck4SNmTAmkvguQqIg",
-	"F0fviBinji0nUpChnJCRmUDsbhu3yHmOBiMdMAJ3Qkl5GB0cHJReD/LOUhUSVUXk8Cl5w58XKWmZdcTh",
-	"wQGMtB1KbppDirXQNGNJ2/wwolNsfumzCcuq6yhcKXVE2BUTRMB3AWYirJ6O5yul6/uU5/TEpv3Ka1o2",
-	"9jG/cTZZ5fJzLlYzyX4VmqehYTo0TIc8wPU3TM/rqsbO6Q00l9JU580tJ6+0IglTxlB3ZG1WKYykmQC4",
-	"IcLOBIWlF/e+zggEbk+KPs9GLAF1sargPMfp7Vhu3lBmdPYtV3dE5kfWyh38uBsLnSBI7qIgwS2BwauF",
-	"dq49+ksERK4obpha+fDCnXEQWlleqvajmTn0udDGMJUDZmzNkuiAYkMQG22imDZWKXUiI3LkmNDnzFKF",
-	"Qb8e1TSVg1Vlx68w83suOvAlN5AcbmCt4ICPHuTGg5Ibv0Ns2yttc5brjQ+qbRzcGgRfZ4A4q2Ihhoi7",
-	"yDaIsIyRca6GLAEB0TdL7VIFGRtwpbNpZB3EYuboj9pOsBEdMI9kAf8iY5nyHmeqbd7QyChwKx0Tbouc",
-	"GTfXASEgcAK49BYbA3x5IbUVVSLhCdWYAZiCMJRdxbIrBI+I4MoxzVxpNbEhhAbhNtsJe+9NIv+eG4i2",
-	"0tha6XYp5ET4PRXE3IMSc79UPn6TmRT59gcpmAsnKRQRU9uhNpJXjGi5cY/qjzIjL161yCvn7RnxUapM",
-	"xZzllHSNtBlDE1d7NsTnXsTNjCvCrmiam4tLyQek1sZsJMS4zIVPDw46QrDJzGKU5KUmUvRsDOzpgZGw",
-	"lIy4yK1YIxkfDHVHxEYWX9i7xB4Dxt/HTErIfFDr9b3P1XCuz//ahdvOk2mgrTyMweoZp5lxKyTOju6y",
-	"aK4qeqM1UVgLOQlyOjQWhsRWfWLrVAiZix4j1CuERsUGSShNB5AAEqxiA6vt2PKPhjJN1OKuRKuwjILT",
-	"QyacNoVk14DyGhDADyxlVLHrVhb2Mf/KWbZSNcors5CrX30/ilHuq3NgI9qpT1A2lnKE8ozQfXfv9IoV",
-	"uYSSIUuTlQM+TR6POV/mMJGUKq1ILjRPbeAkwyclLfJ7pUc9Yz3Gr1hRamkPHzkVhHYREM2DbFKSsSuW",
-	"aZu0zxiUieIj9ZB1hFOOYF3qIZva7pg6x+RnmSbXrWtCaeJKisB+DfhC68Lt1I29wXLEoNOCTgslh/dX",
-	"gxo5U3hlEVESlY+Q3gOC7kzwfLbkfWWsnzE1bEYFP+9RgWkMBWX5qjFXMp8d8RAwoD4hFaN6VAgLHWOz",
-	"MEbBk8MDolhPikS1yI+UpyyBSxVJZEcYXZ6wlE4J1xhNxCBlCdYaJtijInIJmdIdT0hs/hRDQoZDy6rK",
-	"U90C6BoL96dYdgX1jdZ0MAM6wiaIOFPk2/i3sw/nr969vTh/cfo2/q7ODPiAi3nbEjAhyheifCHK97B0",
-	"iRHb5Rw3Z435K3OUVtMmVqyvAToNTXEjDp4XHwy10V0Zo0kEFdOtejBo95h1peY9gnMGdb8xhrPrhlsN",
-	"uNkud0BrDin0XaE1FyfaSxn3U3ME6JRkecoI7cocC2UsC4vsuxx4RLggL85et8ipN/oOsGnWmIGUaD5i",
-	"kDQXjCWKZDJlJKbJiIsYkhvaJaZJjBZ23CJO/ICtIdgVy4wd6JqIMxs2YkmdAWhhofH87Q4L+h42kMKS",
-	"rY+HXB12k62iVuauOfWlcMfW8XuIYMfbW9EAaxz8kuCXXJtfAgp2KayxU5I1FkHZ2XikGRoHK5LWndmS",
-	"NlUWn8CvhkaD56dTwFUlWEKoMi5L/P7d+UcCHHloHNjaNNs/NdNnykgqB0hH2O8IaB9N0PIwDhBw3mCk",
-	"yky/3LV65MNSWF6Bray2JdV1cvkO1hMSq0s+HrMkxgaJup7ejoDQGtQTMzOBFvmAalCVLRzjd8UQeDMG",
-	"FbhlKiKKi17hBBDFGIAyL2Jl+8iskza9A9xsOFEz5Q0I2mrG3riN8XHTd2juOFV5qs25gL4bsytdabo9",
-	"Pn3K04AgHPI9QReu5/yaU+dVncdwgPQCuJMraL9lkP2vqdEfriacWjXwP3kysIE43WpC0N9MguOwB1Wi",
-	"cNccSEAVgm+c2L0XZHeQ3UF2b9OPKbDmF/gx2wKVvw5JfSfg4bcrI2tlYwB/D+Dvtxn8faG4aUB5PyX/",
-	"df7uLeK2E8Rf/dYhv3/XaoBtD+bhrYpgrA3+PTNqJwjlW5jZ/cjZFOokwHgGOz3Y6bcn3wBncLnirMMV",
-	"/4D43xhEH/ArJizaN3a5XzI2xr8BNqZqNaF0B016qzTp+tjU1WFBYwWNFTRW0Fg70lgF8PSSDHnGaNIM",
-	"I310cACILHCu++bQGAc/lTRhCfmWCzKSCSO9LE/aHr8GWyCxt0LZyFQJb8pnMKBZIvkusl2ZkCnMZI8p",
-	"1RFdNuACelSUlmPMgQMBhqAjq0r72N/RG7Le5Qn0XtJkX4p06rowENVUCs1FzpRPWXOt7BShCZQmU5h5",
-	"xswWUh1hhjlc7L7MfhjLNFWxbRwwEpgBSYh/cQDSbhMKq0K6NKWixzKoFXRJmjFRTCRcDAjcjHRZj+aK",
-	"+YSLeZUGGK4P8HnmtH5d/hX3YgWJWkvE8jEv2ZeZIy5pQ3LeYwzBq8CigfVh9cReew9muxftcfOQfwPA",
-	"QLRnvsBee68vs72y/mAiH9ntlaq9P33VsNKZkdHR3qf9gdyv/vjlWlGYzUKurvPM9VwwVdtSAjczq2th",
-	"jjYMZlkRsIO3fSv1Vl/4rdS4jU7mzt4MQF1rVk7NtHe7h5RQQVl2xXvMyyORsGyNUp0PMACnYMHYEVXK",
-	"gs/bbq0f0/wTeQfHS2ZYBNkuZJMaQnkM+cCwP+2cWQofDcU3o3FKNVMdYat2MnsZMfsZS3DsraQysyCx",
-	"u+JCMa1iKPHBeh5fQoSzdPdukd9omjN7fEGMgSllX2JIVdQRCiDsbR8d05qLAcgiAArL5BWHhXDTPme9",
-	"jOFqxMANpC76mRyZyWSM5AI7oIYsYy1y6icCn5OSbp4MGFRJK83GqiMclCH7pKFVDiD4Yb0j3/wOGxtu",
-	"IAVD8gFgZgfYfLjKN9nx/zBXAuVIIb89PjpqaIiDLXH7q4RwoutXCM2Ou0HfAKeCwnm96eOYWg/BfWEL",
-	"bFk+ZXh2hlOjsUKBUHAFgiuwCZC/OX8gS3/JuywTTDNVPnReGZa0rrU9vda16goU2hqtecaitiQmWM/K",
-	"FRj35hVSptmJy0xHyGjSJhlLf+jsCfZJd/ZikjKaqHmWExJXWrTijuCo9kQ+6rLM6dIxHRgboEZnvOZK",
-	"OzHzEd7p4fYBltdh027A8j1WJyEpW0mhMzDks3fUGVjdaCUhNyPWmrsEjw+ekbhntVns4Bx4YkQZFyRX",
-	"rEVesj4XXJer981trTVtJHDs5ah69Nn87Uvcaujuq5yn3fX4PTxmznuXbijvlLVbG2sH36h7UVYjG73G",
-	"0mbHKt3dw2p33NH6htbH4PuF1sdbAcniWx8rRs8im2fev1vaD3KKlg24bt6kwXxJH2iU4C/HB888Nlfc",
-	"o6pHE/aD0SexbRxQReAPUS/tD/1Mjir9gZZKpSOAx6knRyOuAUMhtYwpYGQdHxzjUIBvlqKNQV2soJgU",
-	"aY86fxArrb/K6npwtlR5tbZeQfIC90vo6rk5rV7lDVfm9ExoCMAGlOl7r0R9383KSnRLTThfpYBO1bv+",
-	"ruT2XWjc2aEYrOyD0MsTennuTi/PGiKsobHHNfG0icjT1JvqFOuUkb7lkk0jn1Iyxjh0fyQRJHyMXwBF",
-	"zrV0W+ahwfC+NYb3Qy7dLi/sug1H9WN30RC17Vnev3hv1XMJhefB2QnVJrfEtXpTCME1jZO65qkfoVPK",
-	"MS1DBbg1NYpS88SYpsrVNkO0EewY7LIiStNpi7wGMwUJTsfeXiFQ6zgZypRFhH3qsbG2WGhQ5Yo3gAIa",
-	"Y+Z8owgTOpta7Dc/Iw/3b8QRlwIikubPPCNQeIn1615gjXKlEeWtzl7Cyv1gMAWD6ZYZTGt3vNUODsZI",
-	"MEaCMRKMkWsxRnwX3NcmSx/Z5rXGytjfZXaJHEJ0pgCFKzKQgkGbWGOTVyFhfrYPWlfnr68C3cFfudD1",
-	"RZ4po6iuM+JrEWo3K1nFwed2O6xctWqfeRcKVkPV6Q1V3JeRkz3g8oyciRzqc59nSq8qdVzp6D0rwldf",
-	"JdHeU72SrX7/iva/tmB/3WJ96+9+VR4sVOwH2blaxX5pt9XIx2XMztWIyghiTkjhaM6AY5OErUxWqPBf",
-	"Uqp/LQIslPY/wOjKxmX9t6mkf4Pph1L+61vXUMIfYlihhP92lvA3mD51XuEKpfuJ71O03qkrssdarlyx",
-	"ukp+DxsCzqPF7Ggq79f0kkG9sOz3LcYHpMxGLlNXruNfWo1/LYbVg82Jhcr9W+DFb0mJh4r9ULEfKvYX",
-	"6czV6/SrFR4uUADgXWrMevHC+v1rUVnr1vvfx1r/LQpOt01CeX8o77975f3N4dEbL+oP9vudst9DPVtv",
-	"47L66yn8/9rZ3Z9ocKitCz5SqK27Q4X+zWZKKO+vKe8PplMwne6Y6bRxG8BtagEI5kkwT4J58qBK/9dN",
-	"sl5Pyf82yv1XtQPWU4uhPSC0B4TI7W7aA5Z2BhSSye3wRink6v/B/IiRi0UQdmWkkdIZo6O2reuHJ/o7",
-	"4rNbJO7BuY3LVFlDljFLyMWuuMwVNAQQJhKWnHREbRNBj2YZcGMZt6cj/v733yF58Pe/Wy4tnF8Et0Xa",
-	"pBJzkJuTs6GAA4dFRKaJX6aIUE1GUhW9DvCu9rfDg4MWeQVlKxnrCJoxIlAGD5ljBJtQrhXJx0RLEpt/",
-	"xCC+4TJb/iIccRkmCeM//oxb9U0TbvJu4S0kOPxZWHMcVgJf/7Rn3M82EOg8gq+zj18nLq8INw4r/g7c",
-	"OzDvfXB8YYxqkxj+o+0XLY5InFBN23FlLQlVHWEda+Pd4hvGPJm7TiSQ/cRqHcKTyDrA5R0Vv6ZK75/B",
-	"tF+9jAmFtyl1n5S/Ls7fk7j5bCt0lrjntvxXNAspJGH9PuuZz252EDm7YtmUHD4hivWkSFT5MypmfqAw",
-	"Y8jnGhUszLvFnuXNHYEWeaUJ8zewM8NtdviEjLjINVOwtdQw14mcCFypidkLYMxnLDGOP03N1xGSpFIM",
-	"GLj+PDkhmZmfMDPHDVNdKNiS/ouaeXQEWAwC2F4tZ5bZ8IJoPmLmVYp5wLejyn578/iYiSS2CWxKxpns",
-	"pmxEqMItEMN+iy85XATrAR+P9rQ54DRVkvR5CqxYZALHkxwfHpDYWCux2VLahjgwXZTUnk77rW1JfcKv",
-	"IGkUtxHB1W8jyKTbLcQxgGK3oyMCtCcGojzmbsft6s4s3cDHYCCuQqZMt8jx0bO2sbDIiIppR8D7MHVi",
-	"d/yI25zWPwu6qtKnhHX5/fTji58vzj9+ODt9cx7D9KSmaXMrkxPG61prv3CR/Av481aJR7xc+dJT82FX",
-	"ufCci9WCLb8KzdOdmocrvJX55qtc+Dtd7dHmTMKRNJbvvTFPo705XVKa6V57jydtcnzUftI/7B3R7rP9",
-	"p/0Dtn9s/ucZPX68f0wPek9p97B3kLCOmNEqHQE6hXzu7Pmf9trHR1HH2TmdvXZnLwcvK3E1po8SNpL7",
-	"9h/7B4edvS9GIlWIImcpIIOVfeuCJ2vHQFZ495+kYHeuTU1mqCaL/Viy1V18YMZSf/TZ/WdzCy9aN0Uh",
-	"jvcRIs8SaUxbIwdbxDFeUuy1dTXbZSM4ltDOGrfJYXRwcFBYQe4qtGn6bMKyjijMezcDvHlKswE7QWt3",
-	"pik4Y/XZjJ9K52D9EAYO3Flv7/VL+pdMU6M+1wguzwxcKA1DQ26IVmxf0r0TJZvbQ1g7fsB15J15nDHm",
-	"m9l730DjCCWCTWaeWRVH4Bpw4JE9QWqHhCclBwA8da4sz0Ri+bdAUuUpdhW/PHt99vGs5fwh5/7GM9lm",
-	"Y4f0QARrCUWQbhIt8j6lAkrswdsSxIs+oPc1Lwpef/xonFIR1zPXwmXXJiJD9/DDSsji5lqfbnhm4Jfr",
-	"S8A+t4Wj5trVZ1wdVUPHjpUiBRF3kk0vslw42yVPdWiSCRnWkGHdZob1fa4rChPjsGkakS7tXRp1OpQT",
-	"cwKnZMIytoB7uNaSuGKZXtOQgLwBjlSlQoyKOQF2AFJGpVSzzF3T9uzkZbcM4vF6mDG2P6HTjoBK38jW",
-	"0Hen+B+RrRvrTu1/yL6toO9ObZ0YTxS6YGOMUpr/H5o/m/9vkdPKXHxglI4YVpgB8hIlDr4kwtArvumF",
-	"BzXBJwjpbsMVGdGEFU2844z1WRZDGiq9wlwNmfVFETaKZizpCG+ZXbGsWOFKkHaSSc0Kr3WKvcUoj1vk",
-	"pbfo5kdaFAdwPSt2HJbnzRhyJ3aJ3AIirbXb0DMAEe525tbFstl15ZlvibZJEZlnKu4I3BWwb9x9WwQ2",
-	"P/rHwqy33V/m5T5K+w+izP/RtBwqN2ejxyJIVhSWo3JfLSZadkT8qGtex+ZNyjnBGetT5b1h+S5ULzY7",
-	"zSOC1Rmszp2EOmBvrW90VsfdfZsTxUCwOYPNGWzO67I58dRBJY1Xbg1WpUxZl4uEi4G6L1CaMmXP3Sut",
-	"q9TvETJmsQwbg2MWt1i57k+mjLgNFQLxIRC/K2TM8j4rVwaW5VkzLOZXwFyWzsS6wiV4AA/JAyg2yvrA",
-	"lTVjb7IdqKwHNnmJgGB53asbcCyD6xZwLG8ZjmXJZmk2WWa9snsFZfkVxtPDa88uFiuAU94OR3p7+jlA",
-	"VAaIyocOUbmSOlwdqZJrRYzxWo9I+RWaZ2WAyfUF9p3AmNyV/CtvgIA2GdAm7xDa5Iqi6wZBJ4OlfTss",
-	"7QeNhVSs69pYjXVDdwImudU53rcgbUBuCp5NqPG4C8CSq1okAV+yjC8ZrKRgJd0iK2l90MiascEGCTZI",
-	"sEGCDXKt6JGbpzZ3DCBZyJaNMSTX1XsBEjKA1YTw6pYhIUsCphkWslbcpDLX96i2HV/nQde1myX4ipp2",
-	"M3yNenZY8FDKHsTd7krZ3ZkuCTL8qbmC/UMuUHyU2l0dnhWWYWkuBiVPCZt4IZYD5SYQlLEP8kVc2phz",
-	"8TiTY6kArFJIh7lq+4Y6Iheap4DWSQcwJNMKYy+lqYzo1PVXj1Oq+zIbFe3CKoKsphrTHlNRtZY/8ui/",
-	"GEhK6dR1IHeEYBzwQLEumAiZ2R7mAhPnhABk6IQrRo6PjkgspL6AqZr1j/HBVRidFgE4R+xIdAtSyPuE",
-	"yKwjaFdiHyPXysWselQIqX0fufB4pRM6bWPzORcX9pZxi8TjlIqLIVVDwPpE/N4+id+/O/9IsE8Z7FxX",
-	"T9cRxYq2Af5Mij7PRg4OeCSvaIqhszTF76HqNIfvXADJF7oWQtfCMu26ScdCZdzNBqFQw687+QVdCgja",
-	"4aWDBXzgivAEpJQVARBuVoSmGaPJ1EhPPTRS2MrOe9/HsL11D/0LISQYQoJ3vNvBmhs1Vm3ZNV/a4IAV",
-	"oxbK3ptkxFpk7kEt8k6wctjADIjhnlyKizEo9djYbGXomwLc3qYWjHnHRBIRxUWPFa0UxqA1knKKhA9w",
-	"twIpB+DnxzJNSe5MSdEib2eNZzSTHbB7AaTjXqG5bWIjy82Oe1DZurtnYkB+y27H0kYIfQBBLQW1tIuu",
-	"g2a1FDWTB/n4SK48BB543BEC75aDB0ig05eZ58spQdZVwPOaehV2L+7vi+Ssl5i77R8IUvVOluyvYY4+",
-	"+kx72nET1AdgY4h8xm2kWyoDabrcj7cdS5xXKDNaJKbjcSavWNwm1OgbNXOFJS/Aq2gaQwDCtYRwQWK4",
-	"Ko7Ms2AipSaoXp5lTJTagI0QQt6oE8eJVApFWq4x+6RypzDCoijWEQnv91lG+pkcof2bUtEi8ZjmimGU",
-	"GGdtrGuYjrWD44ypfMTiFonVJR/HbZIyesVURxg5WX3lE5y8N7jlFatk0fAJYOArlkJfhB6yUYvEXdq7",
-	"RGKl2TXvCLDMYUossbdIpWJzgfGZ4C+8WWK+k/Ey8CsVN5+5Q4vEzjOJ2zb6rrC6sQpVWopSFxFbrFQc",
-	"0ivm5hkRJecj7y1yKghuywImFCP2rjayI2AzmReoItxYnEzqb4DbqxR4ro0bo/V+HeroFKa1KpTmuVm4",
-	"1ZmiduHZhFh3cOUWGSSlSkU8cqFSMfh/wf+7Kf/vHG0ka3VFqN8h15yPWESMcQKJ6BRQ2SMMLhqbyyn2",
-	"ZsNRMZphl2et8/gjF4mKMDs8JT2qWLswJKDsKCIv355DYtpbIpp9cvQujGekT3maZ0ydkJR2WapOShww",
-	"9hYaAbi7U7hRVEq2A6FlR3SnDp78xP2HmoGLKfLtRDEd2ZpLMxdnNiZ8wPVJGYb7ycFBCc+7OyV2zSNL",
-	"2hkRPO52hh1hHmLzmDBxZOKdFoDn5hWgJAqjpV2k41V5ahthoeqrTdi/c2OtmrVFmpvEvg7wqRZsOWb6",
-	"s5cYPUK5gBou85eOzdvDsrfIaa/HlCrWOCIT1h1KeYlLpAus874RMZ75hiYjIMe8ZIJIkU7rbKpz3C1z",
-	"xtS8IjGTMUqjYCocy4SLvtyL9ri56N9gAEV75oObf+7N5lzLGm1EP71mYqCHe+3HBwfR3ogL9+/DaI5t",
-	"MJqdEIggpV2xmuz7T+JCGpdcJJXpHh7UzxNK6ypch15XmyEj+omP8pH5B07T/stPkgvNBizDWd5OowI/",
-	"MqJiqzVMi9lxDXW08OeNIx7BNriLUQyjRkqEDAXkF8qkighGmV3SWBi3dPrKUqevUhEb4dn2oQW8UVN1",
-	"6rm988MtTsUV2LQ21btvK5Wm2u8YKlODuNmJOQ3WTIM5DYWryh93L2fsL81lqx8tPz3vGeMJI59UkHcv",
-	"XhGaad6nPQ2VjhkW0VfYDsFgU6TPU2YpaUaASijFTJxtFBXmX8YHQ8erQ8Gu64jilgNeBBlVDmgrJMa3",
-	"aBMgpncdAUAtA/Gzim1YkNIqV+3VIqc+EGy7lFxAVWZEMJaYV+6IcsR1CPxIUEmG0UN3szZRjEG0V+cq",
-	"bpFTTUZSaXJ0YCkezWsBJ36LnLuy2RIJj+vdLgh5ToAWAH63xndHWH4e6MH2djj8C9ciIipXYyYSUo/u",
-	"iEUfVnztrr70/pVb4pKtXW05M+wGiy2dylpz6ksBoXHfPUQ46C2uaCiiDNHKAAJ9KwwmXxapnJKct5lK",
-	"ztnSmsiPFcsI7QxNRgBXiGgs1pzAckfXSNmdYnuMwgrFRqDmDVU5Dgv1hrdYJ5SrDXGzhWLDkGwKwn6b",
-	"wt4XGy4Q9otKDRdH2n5i+hrE8/2QdLUSLhQHhjjXiicZawcXHuMGjN9T8l/n794iai+yMZNvHe7vd9ir",
-	"Ivsk1nQQRyTOjBkSI81ywgdM6dih59kub7DaGuF+g712uyI660LJzo7aBdLtNmZ2PyJNhWYIeHLBcA6G",
-	"8+2JkmDaZK0oySNb09VcqW+OO5a/lxr3Z7A4RjRhRIoeiwgtFab3hqx32SY0kXAzo7Jnoi6QhYk8GEcE",
-	"OSKbybLha6qgc5SzxII8QTG/FIxMhlKV24aUb2qVGemyQS7siBY5PjyCNFDKYsKRewuyRsXDhma4LWQy",
-	"79Ui8yynDpDAp5xkhj8X9f/m+2hFuG4TLq5oypNyIdSIK2VugGm1iPShRll1hOwvsFFO8RMFK+V2WSmn",
-	"9puvrVRLA++bRRAMgGAABAPgpgwAqyjIvHYrVSOsZhYY/d5Y41YyCWxrVuVpEaCjiUIpjiz9ZamwZMYO",
-	"KCWtMV8NNgP2bJXeYSQzyGqLjjgmb/jzqkXBFUnkRKSSJiwhdEC5mEMNcwBhbm4rqXlLcO5nYpHLugwK",
-	"bRaaAbUxh5SK+xuDNG+3hlaxl9fqFOiT3DT6GPTJ1+qTddXC/RCi0Oq5BQmasZ4UPZ4ucK3cKlSlC1SV",
-	"gceDSJPaeVapkuD3uLo45xZ5wLQZoWpz1dAb61LYA4bC1h58J7+hKtCJTHP0sHm2I4xbpH3ZvOudhmq6",
-	"Gsn2wb1zSLFcl9kchFYwgoMRXDWCLcxYnewmQk6a5Tc2ejSZvT/LCRlBG6Jv+csATsLB2WhmW+XKWAoR",
-	"UZWWEJlZ+ADz8w8wKjZ/y7MBE71pG9oVAcWAp0zoqCO6bMhFEpFcXAo5ERGWJ0dknMlBxiCiFJGEpfyK",
-	"ZWagxbkFAAZ7f8SNKOE75NrWS+fY45h62NwWOe0Ie6FXNTgXGILTc4DrHArLu1LbBbCl5QAAnAvz2vbP",
-	"WAuOUA/wsWOE5L2y5VT+mVZ5gday7YZ2hIOasOjC8Bt0Cp6UbnthuzNtOlD2+IWmg9iCXlRRLiCA2BEJ",
-	"UzxjievrRHBhDpXxrY7oCJz4IJP5+IceYHaYqSOTaAw/qNi8JtJ1yX7p03s8YoSGxrWLSS5SppT/Ohw6",
-	"RmcgOJDjy4xwMVXzdfwkreKG37gY57qCfezbR6Hc3d8Tmj9Rwfd5aj5wbF8I36Y8AQxKCkbgiqZSCjwx",
-	"6+r5M3HFMymMrbISYAV8u9WigS/crytBS+TCGP+/4ZquMQKVb51f7A4lfiDoXkBd24atOrP58NOpog8i",
-	"MRIkk/lgCG29BUl30UlW7CdpEWbcXaBrlsQqH7NMGbEet0lKNbQyuAY3TwqRpq7fw9l9LyoHcMKyUq0b",
-	"wDkacZeyvjbiAxshRq4FI/byJybQRay0A4H0ML4Ofptr43Ufk4kTlQ7SUUiSSjHACLw1O3HeldbY46P6",
-	"1lj7ahdcVPpj+zIbUY2tr0+P95Z3xVY/6rvKV+MCzoRfeSf0FDObxIr5nhyNqDqpfAkXfIiLWcbV/mQr",
-	"91HUNnQpw+P2GjqTjw4OanuRl0byeV+DCTD76jrLWf22/THNPwFiJ3P927Zx2ykMIbXtvpcTbCeHFn4y",
-	"lHl2Qvo0Ve7ONu9BXvNL5iRiBAK2RmdhI1LGvHapaK7ycmIHd+0aDmnGkguYb2Up7dJ1pUwZxjBmFwRE",
-	"YRs5TUBWgvA3u8FhDNTqgZZjRIlILKEJ02qnKqcJ2g7wZvbOpTNpNh4kp2x6A/GYtG1YMnsSFBTsscIe",
-	"qe4wuGnDzoLRleVgwpyRP+yoP1doc68eFfhWoL9QMxm1jbgRZVlmr8kzhvov5kmMBhtcDGU+FdVbyECj",
-	"51CNWWhYxzXDRmM9tSE5Z8mYh+AJND61mEIssWbX2RsW3DXA1Smd12zMpeqiPukf9o5o99nT/kHT2rp1",
-	"L9Z2TLWxh/fae//nW/isf/1xsP+M7vf//Hx49OW7v+1tttqwyIBBQUZU94ZsZq4DmSYNc4RRTZLl6eMV",
-	"5mMtk3qBYaSA7/pTTBfJVm/QZETTgf303rzTQ4zGAEowclmYDZ46BDGqaSoHLawRY2ru4Waz2L8VgCBy",
-	"IubN0bbX2P636uLZiTasn7SQUKr2DBVj7WRWOk84RVDu8eyblY1kMMLHedlARpPQDIFofNnsTiSgodnd",
-	"DbYHV1aYn8BWn8wsTbRAaxVUJE0biyvdqLGePF4bSwMXxdw1bhOeOEMYXrg6Nc3oaD9jTTseRmxzZqgu",
-	"IUyHQtzJEJZUMGtYYf1GCEkT4eaOyr5O7HdUjN919quQApNmRc3Xpz2mVT14CKjkaAUd+Ny7sd0pKhkU",
-	"3OBpgBNrqcWqH8NZLrUaWWYNkCZ73Hw9d4rgH3ijPzexdNBbuf14Caj8l4YiIZT3Aq+F4OJqEUwYZh23",
-	"1cOY1VH1sUwsug+ICqHSfOsALuceOxrSFeZzNiK0wD9KD2gGF3O2cmFvANir+QlI0cH67E6RyXAmTITI",
-	"McO5mCCmW1wIzoKsmuMBd0RzHeJdJTWACGfjTI4kFsplCcvIt/HZ299efXj39s3Z24/n8XcWxVaiVUxR",
-	"dSCc2PGBu703j6uRH3DdQRW1yIsSuFnGKuHJE8/dCIxh3lsZI3gsBibwlU69aW2DiNI4+5VoqO+sNO48",
-	"TCxjA5oliBlRsbTqw0t+pm+ozvinZbhfcWlJC8zfSzYtrVeLnAIHfxtjWzLNRwKh2koQtVXVVbprgwLr",
-	"TpvsiMeH369gR9xcuOz+gAfN7pXVVdv8yFr1NoK/BvUW1Nsu1ZsRQ7Wcj1XHwQg3kGdLtOAyevB3wkY1",
-	"isBRn18xR+uD6OYyTTxhcIvAawN1IhdkMuS9ISCYs+zK6QKWgGKx1c4t8hEhH0EDgHoxF1g0oRGdQhUV",
-	"ureO1JGSSgZKD9mUuCtLOZmyi1oMMd5skRozK2VzVgtVUERiDL3GLn6ZsZ5RxBZaKNbmmHjqSUiPeFsE",
-	"KtW4XZhiXXy9GnlyUMYUHdIEIZGKuLLyxeEuj+MCo/ZV8Urji+NEgAH50M6t9L5z02+Rd0YzHx5EBwcH",
-	"pVwQronMMNJvM3wuUksSOo38G6ny94QJNler+6xQI2N8dQe+SvCDz2/6deA7/aBtOvRuanbN6oMj1Vkm",
-	"bCT37fX7B4dNs8ULvm6ut7Q+pvLt1yiTmRlXq4KL+GvA7nwwuvEtgOaqckLFh54iIq9sByJQVSR02qwQ",
-	"M6rZgC/A7nwNSXDZd9QSoHscXjXpyfHU5yynmIVCiKhqiUerHt2zePwDBvjERZhuDPFpx68M8ukXPZjt",
-	"QTTtiIFelU/2Ghz0840HkMdIbE1VrlirCSrSHYMAFrm+7FkfLnJ24E027XkBuPb0l4NG2gsfJGzkdtc1",
-	"QEeG4vEAHXm7GLVVoTSbqGi8Il8KIHn2iSsNnfzOO7hkbGzLS8BRcPW54Ek0UVNvrMjdwAAWecs1QQUw",
-	"0l4XICNDz08Q8jvhp14s5KPmdvai0N6ztRhTrFUf3r4mqf1WCray5L4/8rJBTu4WePINgD8n+8+ny0ba",
-	"K59PtySKH6PAa96T0B+kua10l4IBSR1EG1/1980m2Ydd0toLUaCbo8heJnrGud6BHfnrOKHBjrydkSb8",
-	"NhsIRj/w/kSaynI9wEYG4zkYz7fGeEZps1KEBLlbV+Q+RBItV4/KM6JYL2NaFaxgrtZUl3q3HGPwiTPE",
-	"IxK/5uKyTTKW/tDZE+yT7uxBR3uiLPlYRwDc5JgOWBO5IpYg3YbUK8zkLR2xlS+2PYC32AmAaW6a1MVt",
-	"uWJGF3dgyOYGO/5mWBu1kyNOQtofFnM2IpqS72pHQRjZIkGurKhUQzkR2IzfLkoLwSNQEJE4//l0/+jJ",
-	"U9vnf+q4svvGe2AdEY9lmsYl8kfo0mYiGUsusLCFA2QFypMLnmAb8kRml4pQBc33hFZ5zQFoCqYPhZCp",
-	"kiCYOwKbbBE3Ag06jiC8Ntx5QuKXZ6/PPp6RR65sB8Lq/2skE/aDzMZDKmIzO7WQFvGjbdMOie61hPHa",
-	"We7qqBt0PH4VXKmcJVYtrPwCryqjFqe6fWSlNtWNMUCAyLFH9X4nv1/tYr1tCvykJPBsYUsMYisOyfHg",
-	"KIbk+C3hVXRgKHNWTeH1Lc2Jv6qQNXen2F8xziRQPhcwlgL+CPhDCFDpew4U60mRGMvGWDJz/M8WEKYM",
-	"FubxC+rRKK/k5YYGBIwK2fWd2CbrWiULfUG7AyZUhbT6w4gMPmSBjSJtkcBuyHG/LYJxwI+IZm19+9Y1",
-	"SMy7kNnevqy6K0yKjRlplLghHX33SRlXNfgeZRLwdhbSQ82EtwSbrBDiapH3GbviMnfSSEEgCkES5RXL",
-	"UjqOLR5kRJTsCBuW4tBCa6m5R/KKJbAJi6QimJU2fxAfqBhhWJ0vj2Zlyuglgm2yKWEicfZprR0JSxDs",
-	"yFsU3sJPsq5w9qNuMLyFc9h2tMUL55OZE1iNuUQOeRhcM2BMIwkGxkIOPljaIQd/Y0qZX3mrntDS+W1S",
-	"0Q5QchFF0yxUOCB0OIxIRn6SJGMpo8riNHVznmrCdW3N628ewPKa5KTH5F5ZRBYj6quP4PW/UQVm4vrb",
-	"oPpJK1/wt7rFLveis+yK95j9fBPWHUp5uWopRQGYa5w3C7U9XcBy/5or/bt7xsPtN7dLsGllgh2+am2C",
-	"+6ihOiG4dTdTnTApjryTO/6nxRUKVjwRBQl5Kgi7YmVQqCqNACoMCzEN2IWIWEjRkTJKxYf7jY35IpV5",
-	"cgZ35IIoneU9nWcsAZb/jiggvflAUPMXI0bPNRUJzRLiBFmLwC0UkFdRLoiQDvWwwgOIiN1FuVl9o717",
-	"Y+O1CtkR8e9nz39+9+6Xi1/O/tu4jJkcWe/VzIqLgXdTKRAjZPyKJS0/OfgVndyMKS0zxFbKzC+Auniq",
-	"EZLx6TGyHpuFokTzEWsufnACKJQ/rC3z1y6AmB13gz6i1zvrTn5p4YOVBg+xxX+rixoa/IOjHWoYblcN",
-	"w8Qryxrbp+x0La1keOkcLDCGJBhDxt1CiEtbrvDYlivU+l/YkLqp+rbjQvnBrdYB5dZ+u7VCCUIIjAbp",
-	"vk3p7jv7F0r3hqKH35siZoDHD5isLl7364fXDjcXcpQNpRHXItHvi3CsF4q3tuohxLRuZ6nCkpMPhFrz",
-	"Z/8UYktkxLIBQwYw8u2HH1+Q7x8/e/pdi3gTzxwkLoCYwxcQIJSsI7T0US/X/jJkgsQqV2MmgNmxy3py",
-	"xBSyGtYJjvfm8cEYvHUxove4VuvKu2JYeT6w0/Zhp/3j5ud2X6JXJT0SYAOCZR4s89sTd4EzuIJ+rsO9",
-	"+cCAJBfrBfucpYkquH3HGVNM6BZ51SdxnjnODTTSqSJ+8mCqA0QAQuRg0kUAK/0lG9fWNyPaQVDGt04Z",
-	"r42WMzsuqLyg8oLKCypvdyrPI+Wsl2pYSsL1OwAwYJF6tTWdKzKQgkVES7k4JNXItrRNjeYO98oVYi/y",
-	"TBm9c31RLDdFtUnBlxt8bj/5ioVfLkBwJyq/Qqjrljb24Ray4CtIt16ImogINvEkfKsKnsyY2dPm5p0P",
-	"TGmaaWX5bW1IrDA6fL1XDL/FvgKrhFLJExURJUnGesyMx9YcPhDIfSddeTF02gzpVX2LDUz0WqxyfNRp",
-	"f0VErZBevXUZhGD1Bqs3WL3XqJqMwMSCYKSoXdf+XdZD+kr0Moa1u/GACasY4hb5UWbk6JgMZZ4prEPG",
-	"smSuoCjXUbp2pR76ct/GBs4Q83kg6qLgwBdsQooNFdRIUCNBjdyYGgEh7Ns8ioaKjVSK7Y5siqggFpVt",
-	"0sBejpn+Dsu1+P+zdwW7cdtA9FeIvbQFlLQFetqeeujBl8bIBugx4Uqj3UEoURhStrdF/r3gDCnJNiU5",
-	"aYE0tm66kCOOhk+PQ/JNugw5ooRckExngXhP4dEVkqQPeK/P5fzMIV3nfLYHh+IIPxvNh3Yz1zYzAoxb",
-	"yecXfy7oP8IRD0JI88T0EA+AQ+Sdtlb+0oH6IEX/Q+MPE2U742ySGkmng8b8TUAVAt9T62JuxfXGv1ZX",
-	"XlUWBG4k7XM/GzN/yfcduJdwIPEduC9AldhqJl8bXJ+OfsYdzqglP+SxHkDOBiQbn9v43ASED6yapAIG",
-	"CjouQO7Z6gYXtSrO1lRAaUpGYXOKak+qBPJYB0yBB7O24PPdcNchXYS4eac6oAadpNP5sjK6Qf0iUTdW",
-	"EY3kQskGHLaSSWhsBbIdJ/d+brTBSpUEFbQetflV/fLTz4PaFfGyXN2eL+noSUBybpMD7T/P9rfm6rPx",
-	"+itB8BUP2fNOWGeNWW1wbY0ZGz1d3mhskkXsUhvzCJI3FvjsWWCIuRF/ir93BLqaAaQUQwkhJGbyEiwP",
-	"7TzuluFCpmZPZrff/cjzLvb1qI7bUGSB97o4VRklir9zUofhDcOAJdY2dur7t+BsTyUcwF+1Xe+vyd5g",
-	"FSCKKebvd+LHg7z0DyH2W93Abr+rTX/HtC0zT2KlheQD5ql7pV2gypxhLZS9ASIMEBfwshMRh9fqTWsu",
-	"AQID+qmS+mpiMXU7Z1V7bewpGB0/8b0qEoNen7xJWFIv2euM9rWl5v3YXcb0H7oB1+kykOUaW/ST/dNk",
-	"lqAGCtSOlXSWrbapv5yxWISHS22oI7YVtqd/Yyz0k7rJmeudt436iLwAqRWGEHH7sLRgyOTfk2zATga/",
-	"YjJG3PsQYHPfcupKW6uL7VnQghtyZD7RSK7/w1kTVMqB9+w9XisZMzpwlBVhuUYDpbe0bM/oSz4wr41u",
-	"XaGOEt8cm7y6ckUS6HBxTXYD5NcmgDSd8Zks0dhEHMleZnmh+EcMVfx+bLDWaHpa86P0mYsMeRXxFU2R",
-	"xkmVyBB9/LAagFLaKzMmbIAV20X/xA8Sn1xwy9lmAjRN7/xk7bpssyaAv2bdSHg6yw5TR9iW2GnD/K3j",
-	"IwpTRFu2ossSXDb+ZM9IBzKpy7SZRXBC5+kyHFMYpGHq4KLbtQ81G+5vexPceIx0U0FdQ+knkbgCgtZg",
-	"ibAwkHFLbjiBVIyVRDnWxOE801gWVbmL89CsmB74e+ZDsQodd+iwPZkxFArVge0MyG8FOzDYhtl2BIeV",
-	"JDX8rR3+zrat8dTHnZnFt4nCdxkHp1HvIxQKlXIFy+rwRA/cXFzxJJ+nk3r5AL09B/Bn7FBcsKBGsxLx",
-	"R11+7LscPJE9hldswBOWLiai0T2oRC1VaNgDKWedYzmSXgq/1lfYToMzUp5AXe5eAZEV6iyKL/y4ZSU2",
-	"fY+vQPNFOWGLwK1owpdGENe5e27x87/2OFeR3abslsr+FgDi06d/AgAA//8=",
+	"4bWaZ/pjAdnnCaDccV0cEog77OqklJA07U3/ONh/Rvf7f35+evzlv3Z7lk7dQXLkisWp4sbKcuTO1j1C",
+	"wuJdnbp1yRs3QOjY4Ex2M0YvFQAI7M+6ddsp2z9e70iemKkKxhJiES1qSOndQV1MF1Paen+c7v9fiLd6",
+	"8Wfpv1t/3//zb/+1kSWw4Jy/52IreQtBEIy1tPvKDNJcK5b2azhTrzvkXQ52VG5vwx2+D9vC8f65Whh7",
+	"WahjpT3lAIzUnGv7tPX9YmH/eFG4a5VtAGJkg0w7AsU47NeZz47RbrwExBm4ScbrmRVuGIDwDVfk45BN",
+	"bUDL2JCkS3uXE5ol7o5gQElCEXOoRE0+lx2rXfVYSM370xKSDleQBtdMIIjOWCqGvpsLYZbRdLiwbdr2",
+	"yqRVwOiUr8MDommmVYvEdDxOp7agw58hF123KfUTdKLLaDr2ERGA3hGEXXbaAAi/zapDZJqmUCDf5Ykq",
+	"CJ/txsY3tiskla2SgRRABPh405kKEH/Zirt9fduHfeqleZ2L94EN8pRmhH0aZ5ab+9sPZ0ffFZXUxkIA",
+	"NG0jdwFLonpg9mk65oL91w7IS4wKH9T3F7zwoYNSI6LR13A97mQuIMpm1z6y4aE09ZDPOEKwST3j/kgK",
+	"rqWde+ndnj7eUhJSfP1Hqfkg/+fqfxlbqvXn33fxTY4WgtaDX9ktIderHhU+8uSQySDkSclP0pfBYMFM",
+	"fDiKjawpl8IYuYF3idBQ9QIQuSYyRsa5Ghq5YHtOSHw4nAkeHA63T9j17IuDEqnVNJjImVgyc625GKg5",
+	"Q9EVQZOiNl2RHtU0lQMEmGjSx1vejsadHnFxUWsuv+GCj/IRsRazt3vnP2Opmukf3z89GMbtApKxVL4D",
+	"FjZWpiizUTCN1fcpvFyAcWeuSulcHezxP3bwNY+bcdl/q2y4EZ0a65NjesJi0hpFLJTOKMdg/xxS+wkZ",
+	"Z8zG6xTuYw4Q4FiML0VpD1R2yDfK2yy+acEIN3sYvIKfsWL+78Pvd3D2Dxciwn8s9wLPdsz6twNYMm22",
+	"EshtI47LGDPLm7+3UTSzKto74xAc1yXLUVhzwBpZcyfafJxdUJE1AHhXjMpNGgJ3aFm+zYEIAprOAbvc",
+	"Z2aC6bi56RiJPE0b7MeVWiYX1nHdjKG4ViPDLbUIV36HGzP91ip7vhc23spvfKuMubXaT+601bZWP9C9",
+	"N89WZ6y5DXbYWqxN129wrUGfs9CyOu9RsSENQwEe4ATkAi4UvQBh05y4HhWVYqAMKxuFpelbmrxdP3Nr",
+	"dhnLsrqq7tmZgWiYDKcwHUfcVJsFaTuCiuODQ/KrcNAPLLEHq0T5WUv0WRTEZmwsldHGUyx94gBdbSYC",
+	"+Nm9HhtvJ3doZE+f8jTP6rB1zuHbguxBcNfICs9igXLoIauWnW6hxtTYQoJ90hcL9o75uznqZZoE/ELj",
+	"lAqxqJPm+Gv2ztHCI7VJD0cpej/voWBjgcuPu8pvoCJ15RH00guPUU0fEhUJT2qx4OfSBoDjVC26qC7v",
+	"qtnj9UM0fpoXzUScjhmjcbK3tfjhaXPC9qOT/7P1kPNJr2utdhj7XE4NAECpuLZctlFbhr8luORxJrsp",
+	"G9WnelFpQPEs8RspMgY7zZKUKTge9dSC5aHuLNhdhdYDUshtqaVJOZW7UktzWU/Xk0l4NTXro7RmXQCo",
+	"2EpWkAEU/UmLnDeXQvzHVk68r51LVj7uC+dlj/pRr390nHTpk373gD4+YEdP2T8ed49o70n3GTt6xg67",
+	"h08P2ZPeYZ9+f3z0hH3/+OD48eOnR88e/6P77B9Hx3tbzf3XqNSfLQnmehjJvxjnw5VlLmN4mdBM1DKW",
+	"/W61BsuUFEQNZZ4mUGpAaKqHMh8MgbjRhoNsXCqyJSIKOQwLyes2GuD+Qz/L3LmqXkMFluPab2qMHdhN",
+	"RMjJVlrf6ssW1KKE9RaoyKDYvb5cQYoayHoIx/BmlKaFEOr+VjYMxFVtMOfwaBGWjDl7fpKLK3ETpsxy",
+	"1keMltaOHX6JSjDjKyLtlTkP5mVesRR6yBSrQJ7rWd+kUrRUOaCyxy8aWUXdS88VyxnXX+m1quXm17l4",
+	"eFR88oWQ4r8jKfL6FJasx/gVrha7Mqtc45v1a3sl3xkPHyIdvgkN49yFgVJtTrNxFPiLJXEG0zWGB8SV",
+	"Dj6Q4FVb4fjgYC0c6mc3gCbWvM2PoKAfmJHWYFC1n/WlGzi/2d9b2iJfaWQvbc3JfPy8zeXCNE2BpGV1",
+	"rgM7u7OrJlKxDRxNu6rzxfKaioRmSdwmL1KZJ2e4WUmsUtq7tISOmtGRitvEMoh5vniFFe+e8cdmG9w9",
+	"96I9uIv5gOYO1fKU0lXr5ROMxzJggmGUsdFHVXxgdHEdqsDhWhv+6XZQp/HH/VQOlsntBmL88oaCSwj7",
+	"1GNjXYf588diDnqX/CkTJ80BuHzltnt8EyD5h4hdpBulU7lDASWiA6IiP8qMHB2TocwzZYU25hdTJYll",
+	"TfYpoLF5NZmrWtCKbfONKpayepQIUBZurl3gqqgl6eGqBKyJ5DrE3RWZSuA3FZG4REljjz9P4ioLf6HR",
+	"aplsftgajdrCCK+5GlI8MB0kF5+pNG3u3CwlzW4Xm8HhUkJzrhX5d86yaWRbQm1ywoHjnJD4f/1//8//",
+	"GxOQsMpCrtVTsho9oyqkrM1crE12FlSomhn7V63I5/I3jKzRU9LZG8PsWS25YYuDNZQWQe01KfbymfPG",
+	"MGj4k1K5wFdr/QIKvcR8ulsbYKbkYblBQJ1JgBgZgnDRkyPgtbTrK/vk3Az0wVQAN+qncmL+9Yb3Mqlk",
+	"X5OP5o7XYUSsHx3dtu7/CtqJBstgXgsUwHJ+h8LYmR26AzOi1AbxrdVFf80P/ssDAfxVwqT5C572VwWY",
+	"xv/r0R/YRrH/59//sg/+y+Uj/8LCmL/gFf5CcL2/7Bb8C4f/hYHF7/5rbyEJ5JODrRg+t0FjA4j0bBXT",
+	"6tq7tE2PD5493bk6ryRsi8Is0OnEeWrYit2TQnMB6AR9bfO6oJ2tVmFJPTzVtoAcnjapaFCrBTB4rlhG",
+	"uEDBCzbmB5bwjPWsZSmkJn2zlSezFsVy/VyWIgfH/9h+g1eTll+gi1+WHfHVtbH/uBjZs0SnBUv7pZAT",
+	"BagM+ANILIQisoRBXJDHxHLE1SXBtTkLNYLzR0itEneBsQbsFirSnHBcKl/naEtZ1rQuClZE2UrRH9jl",
+	"MzbcelGbI3ie0qs5RXZBduvVwHQaKgFsYqkym1pWcgyH2WAbFWoCp//JwWNHfUB+FfSKciza2E42ESbe",
+	"xEf788eP70sh6uIlYG6VyT85eLwlKDCbr4dlavZjnM0NAF8ZNxt/AJZLkWUufKkJ5RrAUsGww/TBatvi",
+	"8dd19TfHDE7TtHQoEI8D5IQUjJgPX8h/MDcTnjQUjR4/Xi8ENNeXWfJZzCleIBPRnq8NdgN1MxYYoJAh",
+	"Z4VXYXwHEoO0bw3o2Cp2/Ldmymh6iE0A+7Ga6YHEy0qTtD9YxDbrZs39DoVbF1Cy3PhXOh5n8qp58CUf",
+	"j2v+iozycz/bXXbRl5m9M03np2uJ9ueHF538+Duaga3ZN7A/Ox8Uf7QlU46Rvvybp6fHX30Bm/kdd+zM",
+	"HzLWk7Dvqt5JwxKsxkxi9897s3m/gpGt7OiCzrTIcAiEh0WIt9v1bSi5m8vABh93uz7uikxzS+La69PN",
+	"BSf3OpzcVU/VffVm16oRD27rXXJbm0yxjeHnq6nEil6tQVhbkJr8yf+tCpN+gmTvLhdlVEzGULTxr0ld",
+	"Hnk6oTokTGSzgLuBDrN6htjlmi3YHyrWu3hx9ONv6vm/Xg0z1XsxTP/16s1vf+8+Uef/rcay+718uRa6",
+	"iXLIo6U1W2BKf7S1amt+vYypPNWziXz8isaSLjz8WZpaeyqboKRnvU5bs2idP2hLOjo4MJbX0bNnqzVv",
+	"lmK9ro3mYqTqSSKAE6DyStpuyAKn9x9rU4wvccj9s9BGLnxHrp2/dbMOOlY3ruyb44xWaoE4Ojjegrs+",
+	"F1grtln1my84CF9N01xyChpZmkP6K7gGwTUI+a+Q/wr5r+BIWP3LRSIn67M6lvIrE8YuW+SVw8yWvUti",
+	"ZqSgrKfLBlwI22/IRAJYE+MMegHM9ayAvhvQMXREMir0CfZL+/sNMV9G9MTYV1wQmut8JPAe2GptplRj",
+	"8tJpjXh9SaeKSFECoJ/AOuB0yzIV6fKSmQrjP/ZGEITWuTHwJhgDHeYVsen0Xv2V0V4/40YVQmGQystu",
+	"wpIwaiHavv9qyWbMcmPWzy/R8+LD9UsrFLnaePwwsk9i/Z8ZgIGDf7QPDqrQpd/+cXD45x8H+8/+/Ovo",
+	"j4P9x39+1/7jYP8J/vRfy2ATtZyf31mxcXBmJ65DAnKcCZ2SXECzlqX9ALkSm5edxUN4usXpGlWh/1Pj",
+	"m56+tafmP9BlajcY+fXji+psznKzfx89Z1k6Cyf6dEtgovo/F1eNwPqgzWTfArOotiVXwcuh+N/49VWm",
+	"EIpn3b9ei7wot5ZYVgqKhEnz+8WMM8N2gdY1y6OWITOWrHFGMLKQZ1xPz40J77D5R1w0cKrHLz78+hJb",
+	"rj++++XsbYz2Y0EElwF/LdJptoDW0tzXaCrgYi82ktEOe2CaNtG3C/LqZYlhTpB3YyZevSQvpBDA7aJU",
+	"jln2+N2rly8uXp2f/3r24dxNSVmMFLwDcK6BOw9fy9VhUjFL42m+2xBcR0t/MGYZNJCjHl76PmOZpo2E",
+	"9DPLZGl+7SmuMJ0CC99EFNxOgOjM+5wlpJdywBQxMr/Pe1Szoqa5oN19+fYcG0058NgMpEwiSwtUwNxj",
+	"Z5m744vTlV4xY7Tpo8VLtwaQtkaOnRV7XFbfLTDq6/bmJg/+Aqg3fRDKxnCjPXBCkTpnb5bU2BbZFBbQ",
+	"gOth3rWmT/XauR/m2S3KPVW+P4taClvZL5vYzgyP8PMmmF23TLrvxiyjWloRluUCDAIQbq75vSM64m9/",
+	"c6Lsb38jZofCHf5m5vm30h71O858ULvGxm4fME3iz509Lsa5Vp29Nvmj1Wr9+SVGXBEAuwFXGx4MJnJH",
+	"+K7IYvt+sEtyzrQimbG3zSEQ6BEgF41maYr8OBgEgf5WMF+s5a3LYC9KWr0I8CsF4xh0HI641uZkYUWS",
+	"y6saT6O6NO+ZHKcMaYb5mKVcMLNMdlzBLKyHGTSEAn0SiJGalYOdaKlAyam7CVcdcUVTaMFOsHF0MpQp",
+	"i7DSA2Od2dQrJGMjyrw3BA4YY24q52C4t6JYXeE7zhwOhjYviC9GzrJMZmjRA8wZR8LLR7Zt/O//o6SI",
+	"ke3v2fGT779rkRiijDESjCkNyrInE3Zi/6Ji+ErKTtfeiPRlLpKoIwhuABtv/ef5u7fE6jTChd22Ro8x",
+	"pUlXJtMWzBJtUyeqsS2WxGcf6SBGoQ5qV5H4VX//jfFC48h8YLeyqAYciE8Fxg1lvm8OAIIjC2T17fHh",
+	"EX7FCVfMvPqr/v5bKZh9hDlGFM8BhiIVeXxwDBOO//f+j2ZD7H/wzHz2YjWWQjH7tUrfphzSjEh8OmCx",
+	"SzJIkagSggj0f9uOBin6PBtBAyGiV08s0axgE6a0cdpo4sExxlOPzKSlJDJN4MM/OXiMk06y6UWWix+M",
+	"bWEnjHsVgIxKJ6xrXH/YZzjwd+ydbpOjZ89iMmQ0MYvRo1k2JTSBSLF7MOxAQWCrwOBT/7lHdGrHxP97",
+	"/wP+uP8qiU/sAU7lYGBO9CUb65Lmgw+HZwBOd5f2LlsdKO/hPSYUK4ns0zHtDdn+ETTgVoX1ZDJpUfhz",
+	"S2aDR3asevT61Yuzt+dnMMaYlFynDcLftwTvIW0MkJkxQcd8r733uHXQeoy29xDMrUdogGDaqSa2eQ7l",
+	"MQCsmETYyKQBbaxoh0ZWYnC/5dgmYV4le+2911zpU7y9eWJGRwxbpBt6K4tLHr3mI26U0dIL3/X7qLaW",
+	"XvmGC3cMoFvTHQJ496ODA6ddbbFVWQz9j2UpsCa0dXDBoWgKSrtLH+ECmKVAixeC1QB7v0pM2y7fbC8d",
+	"mAR1tDVVTnjzSewxMA86RQSTuufZqx6dIlvWay4ul10K13yJ9mZlzLJxcHXxJcwNPkpN030kZ10yGi7F",
+	"K2ERjvHD1Q3xH/jRc5rYg7wHQw6XDykjQOGgx8sH/QjgmQkTOOJ4+Yi3Uv9oVBIMOHq2fMBHKd9QMbWv",
+	"AzvjySpL8MroNkFTHPB4pQXwObWyqwant+yk/fGnOU0qH41oNrWnfm4nGpOWDszR37MC50/wVmpZksg4",
+	"46LHxzQFvWjEay5K6injgyH6KcZEmn2UY6RIwUvTJdumO/WMKf4BXBWmSkc43WwMllnPDOrzvFXGi1hV",
+	"hQmjwOBAXVC1lhCo0anphPf7Rs0aU6QjLA2sGQSxk5NC6VvNc3zwmMQy1xeyf6F6csziFoGP4HORaOwZ",
+	"T0ORS8bGMNvChXTXcbymRSD4QDuiWA9QaGU3GhHUvLltlr74U48KtDzMNaCj50QQ0jhArBa6mzKGyDFE",
+	"Zh2RmZ80S1BRVrUHtuVtqD/eXbEs44ljZV9FkdgRlgVjhREvs+mHXKxyJTKNf0C2m5WvR2LyzVQbSIfn",
+	"MpnuVKvZzsmqXluuzvywSrDImHtfrlktrz31Os37MpsafxYjd7NSA4TCBMB6uqyMZlHSy78XmD+LVJ+7",
+	"7Ot1rnmHI9SCt3tpX9Sul3G4lr0xXGMsGdnzlVQLrRl33ZfoZr7HfTJkDp4sH/CG6aFM3kp9itk7HLiC",
+	"BfRCin7KMZt2fPh4JZPpNc3QsD0+fLLKkql8PAbH5w1LOP1oTG8w0I6WDwbP5exTj7GE3Sez7qeMCm1N",
+	"rzpr7kvkfMlHvSHrgftQb9+9kKNxjqTBwA6P4rPIJk3K7PkOocDbBqpOzDoM2xx518HisVz7tnaPI4oB",
+	"TdOOKN3L4q6jCYgWm48O+ssg/2mvKUfHi9Q5PtA4ylIwVWL0J3FPJix2dqyxeIwRgNPNWD9XNG2TuO/O",
+	"W+wiQ+5VUtq7NKsECx/NmH/mYiGbLFUI8g2NKeeCE8bkglh/lrlArAuPefsPVJUtt3MrCNwApJsnA6Zx",
+	"jTBZ5VPwPSkUT1jGkhZ5JQjUgwG8ml/pqCNieIeYwPawQUHzSxtiPKKwpCMM+lxykVjue7jYv98cLjS+",
+	"Sq5wyV12JbZrGBOuO8I+FWI1NE0hdKlY2i+b6RwgfvXUxoDSFFpG4XH+ZlH5FoKxRM0bxi3ysuKN4Kq7",
+	"T2pubhYNDOdEwn+zT9yi6sE2VEgirpwvcVJ66Dd28zknAm8AuRYbKp43pc27b2hJ35htaebsld26FmZ1",
+	"8I3bmTCfzd6iKdaDcg1yauD02bD67EYbs6wvsxF6h/403gYDNBg8Gxk8K5gg55qmLJhHWzePSpnnWesI",
+	"jqpD9i6fv0QuMZZsoYB6xJCqtN5mOhMJhp7c5WhBIBqsD9E4rRe72NgYE4YWghwqFiLLys8GVJBcaJ4S",
+	"ISeoBcEgYcqGiFz9g+oIKF1Aq6ZNjg8OQUOjzrSZfIuhQG2myIZ9elRA6wtYUAPKBSRCba7UBqIwmIc1",
+	"Zb5AYOoJe+r02ZlIzu06rK3PHnLUxi7amZFaK+uiyqAb1KRnImHFZ199/rPjarUpVNT6wxXUY1CPQT1u",
+	"M3pwJpKK6kLFtEQ1fubJF9tGx+oIMF5p5dQHEyVkTfTUAYwEUZCt6260Ua6YZ9qoKpWX8JRbnG/Aqb16",
+	"ucq1r/pQHHLX0xh3LRWAxXKANDIblQk6JeiUoFO2qVNQYNcUUdcXG9SWN30sFeG1SEmhDGWaOJByFxfk",
+	"DOJyLhSo4nkl8hPbtOJpPen+Vgq2soS/H3J1sTxdvbZpneyhk7lvqKADluw/ny4baa98Pt2SyH6MgrF5",
+	"10KHn+a2UFoK5HeCir1KnWhrL1RL3ca0GtMrS7CxA/KarZeC+uURywbQQt0bYqX094+fPf1uXkQBHFgw",
+	"cx9etQ7iwK0rjotR5dnAZtuHzfb3m57Z/agiqlFxpQRzwWuxYR1M8DeCvxH8ja9S1SjnV9TWEMYa80dX",
+	"R9Bj96jMD1frifwoMzIC4xFrOCqlDeNMug4dPWSZapFyXwZ0pmE9AKFdecXIs4MD8gt/Tr5FfIyn0cHB",
+	"gb/ld1BLfHTU7ghBs0xOHAY2oaTPU82yupzLe5mmLwrGs/XshrMCHGMVDXnusD/ujS/0Y5p/8qu3urqY",
+	"GTanNN4JRqDVsahaSvmVb2S8Vh8pODnLtc59FJ9ePp6WKrJsDdM4rxQLGkm4QDY++mz/6yIR6sujAj6s",
+	"Pif+EZizHRAQtuJ+A6192JfOpdg3RzmTUKulmMBarRH59r2Rp4mlopyOGYkBP5D34u9aJB4xTROqaQy7",
+	"DOu78JRBIr0j4JltEvsFim2YyGXazcURieH/Yyjkgoq6sfkx5cpeD23E2NrBRURiB/K0Xyx8jF3CcFFH",
+	"pKyvicxtTZqR7PA6FnCja38gCLDQIu+gMAiatkcltCQoX8z4gAuEiBgImbEE8Pe6LJVioFzjtv0cHVHG",
+	"5yKeuRiR3h1EBa4QFYl9vpnTJTOvjLpFk5FUmhyBYrJVlBb8zMOWs0/jlGIZgZl1R5jb2fZSB2nUIqf2",
+	"Vk8PSihy1DfZAKq5Zdk3j5WiZxszjeAYyYzhhF2lwik2RXeE/UYqcre1ShHVsmszL7eQVpvGoSyv8nCR",
+	"2Eq/nswSlpzYB8Ufzv7166sPZxcvXv96/vHsAyIGYMNrRATjiJWfscpEyugGdRr6nAkEm1tbPVsV8/Lt",
+	"+Xuqh9fklJrjarH61tKHbswKbt9RvdAQ9y4WFpyAbToBJRCVP/40NuWCwq8PzKyQJ2BwnNJWKGys+zy4",
+	"X7PD4Kj84TKSsD4XHIvaqbJck1Ux3mTVvy2e9bWC4z6Z66VlWU9AVQbWxnnQMIoc7CWAJ4EOgw937dmN",
+	"YLnvIj0RhKQXksWJ2JZ8rDGVFwrKHtU0lQNMkiR1gFXSJioUwuuYPclUi5yShEH5ENQuAfwVWpkDpgH+",
+	"pUAEMjYmycWlMHagFKwjjgGHpVbovrcv8KKYfxC+hfCtWZ71hHDtDYIwDsL4wQtjdzJI8ZhtSWXnQD/6",
+	"bOThl0ef4Wxd2DLOenwhwEqaltx3D3EJ8gS8aDyj7QoqF3bvFQhWxgw34nrsQjtdpnjCSgERGwHiGBHA",
+	"njz7l/LjimiPxTMzazl1DRJjRoFSw3Y/DGWeYUTExt+5coxqFd3QAoApWJ2OsEGipBJKcBh7sl9WTKhm",
+	"oKmLjvxD7MTKoYUWOT541q4MnVhMMQfGN+SqI2xoSuKf7Z8cO5+EcLLSjCYEoFz1kApy/MTDf9GBPCGe",
+	"j2Gs/TPcNHCZejKHqEUpdAWYWNACgjW5LfLBbpZaZTxxyJkyqyBN0ozNPMv3vSyIqSBuVVZ+oG3J1FTz",
+	"XjWyYsNmRTDIPAUxr3zhMvnW1RmbP6ZcsIhQ0s3kRLHsuwhgCGc+GtoVrmHWf7YG88AuzjXYBK+50ivb",
+	"D2bz+IsbVOk3isR28WZxivvd7kH3+97j7kH/af/J0V60x81QoKLfixw6Gtxlbza6U1b+JeTgPw72n9H9",
+	"/p+fD59+qQGmv18eKQZA17SEHJRlrQH0Vlr7J9g4d75AYQVr5Yxm6dTJlmAYzYbyUKdZY8iJoQ1NoYKT",
+	"Y7FnClhb9sqvieJ9kCl77h4YXMlCalYWZk3RWR0a3MfgPgYpWZJXW3McPxuz7ctCOVkWjZDuzRW4CpC+",
+	"B0cKUq/1QrNdgnvmWgG9j+MycZxm5nc1Zj3vj3RETXQQ3YHY/iU2fl0xAwAoLuBcALLxGFre4c+AFX7J",
+	"2FghUgBi/Z/ACsp+QY7iH2xhoQWi6Ff8yUa/wRl7u1cB7lkfp2N2D9VGyWzemrkdFEZQGA/PrLYHwvKl",
+	"Gmm5ktrI9fARYpYstqBriVnUPDOLK+exdCN9mdloToucGcHa9lAl9kLkRqiFNX9l53VtIgkfuCmMOI5e",
+	"FUbcruC8iMKgl+jzgWUZbW2w/6p7qbJV7KoSqq0ytNE2+11K+0Qh82t5qzh4gQUgOp8snJrRpZ7dB20H",
+	"B49jqXqAusWh62DsEsOwyNCCQyN7XYXrp0VegdwDEg244B8QJXYoOtqyQe9zQSztiAPmqcPUKcKI8fnZ",
+	"+fmrd28vfjn77xjNEIeObXtW8U1mkREHGRUWgQ5fyD3WccohcTQKlBaATCMX6dTCSfcyBv2vNG2RtyVa",
+	"QYBxbkZutpAr80fkcLfoNutD2zSdA/tdQ+fkjekZ3qRUgC2vOHqNkqFLe5f5eKH6QIhMpDPxDsKQmx+m",
+	"Dh+0z4EBxyZ2yPm/XgMfCdW0SxVrozkfz5JxEHx6jNDokADoiPmrLCJ6DIkm5eQHyCFMpozGNCsXLeBc",
+	"LchowddiyRQdYqqG8mibuekIFFUpzQYMScggVQayYgRXAua9NmqPj1jbI3kVCTdFjo+eAZw+KtCqy2Mh",
+	"Q8kheePqewkXHfH4wGePuCIJVz3U0yxpkRf4atYRS+36xy9QNuwjM50lZHU/vuQDpnRtAexPTD/H7/31",
+	"IJcrK/UrkbTUv1Ou2eOS4Npr79lNYtnxH++VhZJnVO9yQSH3MZu3qBVIZo1mnIPqsiwz4u3V9uIvUWm4",
+	"GkvFV0HK9vcoRoRuwfvZnP6RXjJCrRgryVj7gxOxtiu9gc2jYDFDjFLBIidWPcUweY/8XJ7UowTRjClf",
+	"rEMmWg4A7jQqBXQq0KbfKMJFwj6B7DGS3NJ6lWhAsKsWheQIRSgVJH5z+r8vPpy9effb6evzGKnhFJmw",
+	"zBGyJR7jUIBB5zPPFDo3xMWQqiHyKQLKdNHBZ+eM6eoh1cCDAXabzDWLSijCpRtZgMeUetoTsAKLhTkh",
+	"SqL4NUuJHHYgyGlHFHXBsEIAScSluEAGbxIjRpF5Rr+0BCWXrE68no7H6fQ5fO115esHpvNMeFDku9Wv",
+	"/wH5+H7M5GgdxIMfASN7nRG7RFW4ftAB2CnrAzjPDLvB5n47E2WuXXv+dtScGj/FKqOCVcey3dmqGjMs",
+	"IIWFzv3QtLOuHVPm5p21Y0BzEWX0Lq3YFhX6h5KBY+NE1sJZ2rtfbcb3/AOpWc5yqydwjY2N6j1xrmZE",
+	"4tdcXLZJxtIfOnuCfdKdvZikQJhpk1hAsD6GPsm4QpYXd4StfxT5qAseIPiEYzrgYlCnw19zpTfu4i9S",
+	"RP+Ciq0V1M4OG/99ZfdKOjwHbv3fLDfm6iMwW7LcWkHQx1Uufc+FWO3Klxnvr3hT901/42yyWtXffeHX",
+	"tG++aWTcDl81NO5EwbUwa1675g9cnHfEga+SbfYKge4VmPupmWbz+OAZiXvWfPG8Qxy4HM1/lRn8OQAn",
+	"txoi/S98Gm9XUPzvUyp+pmr4YNy1+4dBZzfJ2pSRs+Nu0CH0umLdyS9ljXzIdJFbXdVAGBlc9EAYeSuc",
+	"bjyKRWNfvXVS9q+XEj54z3oEpIrfygz/84dccKE0TdP4u0oLXMroFWJEZVg3ia1zGsGiCBMJpAdU0VhX",
+	"qrEkrl5DdIRE5iIYhemAoobTPpolLTsbmY2HVMT+wvKMpEinbTKWaaqgS+z44BjmNFcbqjoiQxf0BFr3",
+	"sIfNYVjZabrWsgr+EeoQqmY71zE40LLRf0gHZFKznvnP2HE/dURX6mGLgBXFxQDXDos+bFsfdPEpPZMx",
+	"qYs2oFe8qXn48Iw+XKitQx+/kQkLTCDXbYpUCmEp9AxPaKCWeiDB/Yes+V+W9A6RGenLDIiDF1sCKzB0",
+	"FMeIKKZbJL7ibPID6/eNErtisUMD8B3wvmKKae36VYz2T+nUBvHmKog21Van6l1/fSE/kxx0wIFd1qOW",
+	"qcooZpYx0WPfKFt5pYBZUjEwZapd8LgWbRfKQeKSPq8aIdWu7IRdNTRis1LwviwQ1++xti+9anT6bnSJ",
+	"bF1b3ARqb2A2CbHnDWPPP60i0xs4Sxw/SZuIPE29p0SxH49Areolm0YWoAWrwBC8KwLnTJGMAc18bSec",
+	"eeimgvxHuaKBH/yTQM2yLSWyLgPK3LBdkLNsZ273JWBfNUQDM0twAUN91y1xON8UAm8FiySvY19BGADb",
+	"8NiVydTZF0XHDeDHqxNCu9gQKBI0XiyEgNJ02iKvwTYxfxvRsTdSjONKsdMoIuyT8fIgTItteQUGAQXb",
+	"5htFmNDZtEAEwBn5XhsjgoxvfcnY2NLoX9E0ZxHpWiqQWPb4haYD2zzjl/tiTDXUlncELQAAXcsQltqn",
+	"jCqGDP6FwAM6foA1qDO4fh0nX1EHECyuYHFdu8WFW3Z908CPC3ZNsGuCXRPsmh3aNShr1k6hP7I0Oo31",
+	"6me0N0SLoQiRV0uQFEOU229LYeMI+oengFSAMqLAZPrOmBAsY8aC4jqygWvLWefuiNhG1lJxzXCAx+vQ",
+	"laArGaDXEzs/ju1t+I/CiqozQs7wrTe1QtbSte+xq3DlOvhzANo9vc2F1LB8wtY0raxYqqNqlQsrLtk4",
+	"tB2UycOIKZ8P5cRKElYIqXJ5yzeOV864L0xBkc6acnENePJ7LSlfWYTTHcrJzdGlgwAOAjgI4NsjgD0k",
+	"crXYcH0hbKF1GkXu7zK7VBZZqypquSIDgI/QUmKbZU0FiMZCScwRloWrxcdCv9ZK1CrJpedD6E7JhE7h",
+	"rQG4oQDT+hYrR6IyHGlEHJoPgNup76JZtFGcX9wi5zlEKMd0wKCUsyPQ4T4EguZipoD4IFWhaxRoksOn",
+	"DlxHD9kIGDtHdEqG9IqRPpsAa0HpZYVrQUVCS4u9ATQEHQFtp/F8i2k9ro4V+j/bb7dTnWEfsmqxyDkX",
+	"q4XffhWap6uFDnERV26SfJFnSmbXqSvcFNUmPY9u8Lk99Sv2Pvq9dS3Nj0F93EX18aFe2NLCMhZswpQm",
+	"fZ4pvarKKNgwH332/32xpFngrbTVcCUeGsieOIzo2kSGwL96xrrdijr/mNXxk3cQ4w/dlaF8fVFBYsgK",
+	"hKxAKHhfEKe3OHkF6prs9zcsRKjVWp7VgKZARleLzhb0VtBbQW8FvRX0Vshm304UNtBQFT2p5frJbUvN",
+	"/ehzUdS2xBP8jaY5UwVeq2M7nQgjIwqAVwvKFmdMUy4sdagesinU9kUkF2ZIrd/4gaVc/Dvnavgep7fj",
+	"9PMsu/WqehjqHLGTZ0XsU7MUQcMHDf9VGv6dOTfuZKyu5meG1ep6Kw6Crg+6PvioC7TvT/yKkXxcxvOg",
+	"ZISawKhCtXZX9hWqVe0SaT5ZN0NhrljBog3ndWgHQZYMG/7KE6lty77davVuNCzvXgrfeeY6t2dD6/Gt",
+	"TjPZ3WhLEdxYoF4o1WChxOHW0ldrtiifM1tAMOBXTKDcOqm2KzseHQqVYbRwLXC3lIWa45RLeB/gHHRR",
+	"tXV88KwjYpCDFwUeZy5SphSJ+zLrsfhkhgwMB3elHpq7E64b26Dvlz+ycqtQcEcCDGmdDoRWQTgTGBVY",
+	"Qw/WDt1F3/V253iDfUrB7QtuXwjxPiAn85xhXzQaSERxMUido7hWGvSj63l2iF6WNwOK48G/BIpEsBta",
+	"5H3hU3IN1l6C7dmSpFIYEwzLQcv9zVFpogkkW6EZ21ZTCklKQeJGNqxgXAXjKhhXXt9vZrMEcyWYK8Fc",
+	"CebKTfGC+TD4N4r08zR1NsYis6UmLW219EVpiqunqJcXK5NXWnkxMpAFf5jFrIGwEBKZLSpsnjMmbm1E",
+	"PZgYIZ0cCsaCeg5J5FtX6Ox0XTn1snHFM/KEoJuPOgqTyBnJAf5EEa7bBYL3OGMAv1aGajN+vWI6wuxM",
+	"L2U0U4QK3y0fOcw2KZgFauuIUy1HvNcmPSl6eQYpGUv7SRIJutcMh9XATDUEBJpLr4NmDZr1Ljvvp/7s",
+	"nduztoZ+rR385UuwCIJFEBz24LBvvYS8xgLZpJbcATeoR5/1dMy+PPrsftlpd/EH+5DdWgjuKWbnrGoc",
+	"uDHBmAhuelDKQSkHN/0Ou+kelmjXzrlHpWsAUJdIZZUx46lXvXQ9ZKMqhRXtCBjuG69aZNuuetC/Qf/e",
+	"b2fe7aMNXPmaocGRDzZDcOSDI78DR76ATtzEfZcp63KRGDH16HPpX7v13mXKnuNzdmxAFA8K9kDwx4Nu",
+	"Dbo1+ON32R+XKSNWQ90cRFhQX0F9BfUV1FdQX8E1vN2uYVldbuIeKk11rhqJBn6UGUaLgdagbbQptHyV",
+	"sUsm1JMCcB2RIVUExJn9t8xIn/LUqF1NuG6RCnkBg3JsZQ4qSwpcAi3lYpT9c5z3TpXzzcpw+4ZrS3I/",
+	"rlae4/feGIMkSOI7SVgCH71CSlKSD1YEoHTog5XWLBDOQRKT7pTwJEIaEZe7otr1hWrSZYNcmKMPvzCR",
+	"sGQesug1V/pH+7x1D/LKvBPv+n3FbjOlEa6AWYtNeCq8Vb0SPYX9uneBnMLc4KPUNN1/IXOhl42GS/HK",
+	"IGVuRsqYLex2WEm8uF/AV5eqjs1oyFPkEMdrwVcHrqIIodisz+FA06hQE5YpY+9wrZxEUxYniMT9TP6H",
+	"iTgC/iJzA8txBEvTRqGFUW8VdUTGgLkcKIquWGaZyZWmAwRPymSaylyrFjmXMDM3m64jHy+YnlJGr2wl",
+	"AL5Ki7yXaapsH32P8TGQ8gnNRc6ijjC/uzQ9SFCbq6cYvJh5Wz1kihXvSzNGxlIp3k0ZUpG79dOKpX1/",
+	"YyHtTVrklba2meoILe3q2pXxBFLYIWfEPHp9xmg7Z4y4E+287X0UPnWGGtZEWOG0rmy/Dv//IbN742fB",
+	"T7SGfTkz7Aab0J3SW3PqdVrxpdn/uWiXxQ+cg4nM04R0GenBCyczOvNGghhHqKFu94q+qF2vdQJEryW+",
+	"0VJLw10Xgkp3KqgUwkTXFCbCQ+oNhlqjrOT0QURoUUnAKz1vU7Sr9suEAX5QP1csQedPSyNFRzRhhA4o",
+	"F3Xmwkt44C02F3Bqq4WNdpKguaf5ii3qnY9AIW32UeKM71ugsoOKCHmH+6NQzkRCqD1dDS5+IxS6gz6P",
+	"CtJfpalmxEKjaz7yHr6bai3M+YZqYj0RfhewyrcsPGuF5t2DJ/cQ+wGf/FaHC39iepksaUAdPyX/PH/3",
+	"lgCUMMI9kW8//PiCfP/42dPvIqKAQFwRSlKqWUbiXGiexq167O9gdD680Nd7XKo15WYxaheA1tuY2f0I",
+	"yZUC2aHqKFj/wfq/LdY/ivfFSvtLtGcORKqHjSUEgPWayR5TyiW3MHsFeTjXZdIbst5lfZPJT0z/jI+4",
+	"NvG2djHO4ioc9/pcEZryK9ba4GtXv9yf1UzsFRNMlQN+imVXvMfsF0rp1IrQpUUeLfK7bTqOU7Ovge0R",
+	"sMJtqhAwx08KrM34NReXbZKx9IfOnmCfdGcvJimjiUthEvMjGdMBa5G4kuSPO8JimYt81GUZ6bK+2RJj",
+	"OuBiULcVXnOlX+PLPNwKEliATQtIYPCq9SO4b0L5SPAHd1Q+krqz7OSW/aG5eAQqPgpKKI4BJJ4Y6cQF",
+	"yeuCSJiixJ2/rtgIPRUPyF2ELbJ2oUR11A06ZVa2rzfxpVUSPsD2AOsktraioUoiOMGhSuJ2uLVwFCFc",
+	"PK0Uxnvbo3CZlpZInAmdcVcM4Ss1oRBCinRK9DCT+WCI5ExwzzK7PulncgR4T20yyGmWsISk/JIRKqZ4",
+	"DU0joiQZpxS6Wvs8U7q5omIzE+fBGS6wTKG449Yqy0pajyqz8SdUhfKOgIpw33UTivFFummFiosWia84",
+	"m/zg1FFMaJIo6yerGSr6giNwVPCVz8VfN1Msp+pdf8vyGC79jbPJ/Snr2KrYhH1yrTUdSKaY7D+fLhtp",
+	"r3w+DSUhIQRYlIQsEHUNBSGu+KNdpZ6nBAjjCXSaX7JpRGT3f1jPkpxC4j6JLO2pBWJtkY8SuM2oLSzR",
+	"Eu4Z2VavISC46iHrCKQ+M9LTaMLMhi4jkitG3v/6sZFsPtjkwSa/uWDmugUmM4N2Ufny9fO6DyHWqo8T",
+	"6l6CWxTqXm6JE/amEHRLzJM6KDpgGG9CfbdFLwmwrp04CjbgZTeWTB/HIsL7a+RnFwkZ0bG3WLDSdTKU",
+	"KYsI+9RjY0zMAFO7uwEgfxhD5xtFmNCZ61z3M0okw7IbI364FOSSsbH5M8+Q4xUrdLyAGuVKE/aJ1wcf",
+	"fwXc+2DoBEPn5gwd3IPramY/KpgUwaQIJkUwKXZkUqCcWSPn+GjIjaUwbazZrKDqVSo0uCIDKdgiUD0Q",
+	"IT/bJ6xdSLm6AnNHeuXayxd5poyaub7oq5ui2qSY0g0+tx96xbLKzD3zLlRWhvLIG4mN+n1pSwtAiSdO",
+	"gkREsAlTtiBgFXki6IipMQVeR//fO+WEADnx1j1ql2LGPyRgagdM7VuYjwvGeDDGQ9nDcjIIr5csE8S6",
+	"obevZIEICisorKCwgsIKCitEj24n/UOhIIH7YeVg0jilui+z0UVpXp/9f6/pBWovJXwWCXUsAAd7GfKN",
+	"KnEgU5FggQ3D7FYEkatqCSIUzXONRMUTrthS5/K9fa0X7k12qbPnHhZ0d9DdQXcH3R2czTvpbDqdSPzd",
+	"N/Q6sZ8M6+tROUEuRmYkh6yPIly3ibLU4WScMSj6KBeI0IyZCyKsAumljGZGZ3oFGrlKESmsAm11xKmW",
+	"I95rk54UvTzLzJ8dNK9lFTDDYSWQ0wkU6xL3N6jUoFLveCXIBvz+s+O+fAkGQDAAgvMenPctOu81Bsd6",
+	"XnzGFGgD9eizno7Zl0ef3S+7z+N+sE/abbUIPsNsm1UtATcmWA7BGQ+6OOji4IzfSWfcKbKduuBFOLq+",
+	"OQNpTVnGjD9e9cX1kI0iiGJPLDom7QgYrodsahs2duKQB8UbFO99dtndPtrAa68ZGhz3YCwExz047lt1",
+	"3L1xsqa7LlPW5SIxounR59K/rsFblyl7jg/bqd1QPCaYAcH/Dio1qNTgf99N/1umjFj1dIPF10FvBb0V",
+	"9FbQW0FvBVfwdrqCZT253B0cMZ3xXjPx0ltJtHkiOHiwaEi/BE4nTewffUya0FRJYm+KRdOCjgoo13ZR",
+	"oP1jmn8iso9x5pQqTcYyTVkCQOQdYQmpWuSUKJZdsQz5nN6cffzw6sX5xenLlx/IkGLcG59vaXw1sll1",
+	"bU23+ecVy8y5x/C4JfgixwfHxAxrACB4YxdmqYjW7JN+NE4pLwvnvfZe34icC9dIT46P9srC1zbhK52B",
+	"RKsXtHYdW5vLnuvZ3AuIv+wyunzG+0yOmB6yXBGzbqQvsxHVjaxgRUv4PWEGe1u80MNlB/OLsClDWNEB",
+	"uSKcRbGPAlNYgMLYEVOYKJ9tJ89KP+6CMWzzXuDgAz6gFKbfJmszh82PvEEcupLcX/8FAovYda5sYBML",
+	"gYTAJna72MREyViotU+qLtdSZrFTkrA+Fxzgeav0YshpkSsgz85YP1cMC9OIsXWcXw6eGZK9jCKSi5Qp",
+	"ReIeVT2asB+MbomJppdQHIcx/zQlsg9AwiPnUiqIL8jRiC+gHdvcTnpw1o9fqq0jAL/ADxuYym5CIQfG",
+	"spBAfuCMZUv13wrMZZELHipiDNVaKrLNlc2qdGRry+i7wDK2E5Hnv29gHAuMY3eHcWwFUbV75rEmvrBg",
+	"TN8CY/oh02mUwSnX4uiqGbgL/rDtze8+BVsD+UdwWkL10B3gE1vF+Ai8YiVesWAQBYPodhhEa3OMzY8M",
+	"JkcwOYLJEUyO6+Ib2yQruVvuMS9SNuUfW1PJBQ6ywEEWoqXb5SDzAqORh2xOxsgxE3TMW+6cNOaCoOKg",
+	"nEuN/dgpHaVxbVLo3ZiJ0/ev/nn+7u3e1xxb85/2aXvtvcetg9bjvcqRpEkCFRk0fZ+ZWWhunmIMOX/s",
+	"MPTbdO7sTP0btrbbEfBxyFVl9eyS1HcAlBd2049iVjCObNKbK2LUkmZi0Wf679M3r9f7TG6CRQOIfXyb",
+	"4Edau/vjur+Dfef67zBOKezC+gLmFxZESkg95GLQIqfYZIMkCuyKZVNXG4RpJ7fsytZZapn3hpH11bkY",
+	"5xpcea4VdAWpohyTJglLInfSO+JbzGt0pxgB+A7CBpj1SE6KgiTfGgT7xLYB04yRQSbzMUtaJDaveDGk",
+	"ahij9IBGJHtpm1DShfCIMyIUE7ojbDLY/CBFOiWwI1hiXiRlMH37qErWzczBtlHFmUxTmeuYcEEwzCH7",
+	"JC4WKI7s/aGvKaUCCqCoILQH4Qtpm77MTSISK00zHftaKrzIvRAViOdFTonSdMDwZeiEmonS8TiTVzSN",
+	"zMP6mfwPExGRGcG/gill3lckcgKNVxRno6Vsk9hcxMUghtWPcXSMfBkaVLnxtZV/ZyYSlrEkjoq3gsYx",
+	"29BFfsm7LBNMM+XSVB0Bc014v88yIjHE5L5ubabKbNh1Dbfr99yfm03lDYKVvV7zdsWoG3TZYZnXm3eT",
+	"vDPbINQjBT87+NlrmcDvQXqidiqpb4vrWKjvWXqle9JROcfQsH5npR/6G/YJr+KC359uzLkF3LQrc56Y",
+	"Y0VHfx52PLRphmjBrto0a3ZbSWzWCcpdNG5+PYtNaOB8QAm+ue2ydiNn8x1u1nuYVRmbv1Bo8LzJlQ4N",
+	"n8FBDA2ft6vhc97UWWrpNDiL96kX9OtNr4dnULlfQ0/obfLUt63DQ49o6BF94D2iG6jMLXWNfr1aWrV7",
+	"dG1pfhe6R69FOM7vjtBWGtpK705b6UbS7eYaTYOlfoss9YfcX1FHA79WY+eCG+yiAXV3873PweLQLRI8",
+	"plDFcgcaVDczY0LLaqllNZhWwbS6nabV2i2szXcIxkowVoKxEoyVm2pt3XL+dVtdr7YL44qzyQ/YnsKv",
+	"WEy4xiYMjM3ocgdmtbsO5Iyb2jeqI6BhBzpRRNHn052SCZ0a6waaTvyEFPkWGYginyKOqre0j+OaJGzM",
+	"hDGRxHcREgW5OHpHxDh1bDmRggzlhIzMBGJ327hFznM0GOmAEbgTSsrD6ODgoPR6kHeWqpCoKiKHT8kb",
+	"/rxIScusIw4PDmCk7VBy0xxSrIWmGUva5ocRnWLzS59NWFZdR+FKqSPCrpggAr4LMBNh9XQ8Xyld36c8",
+	"pyc27Vde07Kxj/mNs8kql59zsZpJ9qvQPA0N06FhOuQBrr9hel5XNXZOb6C5lKY6b245eaUVSZgyhroj",
+	"a7NKYSTNBMANEXYmKCy9uPd1RiBwe1L0eTZiCaiLVQXnOU5vx3LzhjKjs2+5uiMyP7JW7uDH3VjoBEFy",
+	"FwUJbgkMXi20c+3RXyIgckVxw9TKhxfujIPQyvJStR/NzKHPhTaGqRwwY2uWRAcUG4LYaBPFtLFKqRMZ",
+	"kSPHhD5nlioM+vWopqkcrCo7foWZ33PRgS+5geRwA2sFB3z0IDcelNz4HWLbXmmbs1xvfFBt4+DWIPg6",
+	"A8RZFQsxRNxFtkGEZYyMczVkCQiIvllqlyrI2IArnU0j6yAWM0d/1HaCjeiAeSQL+BcZy5T3OFNt84ZG",
+	"RoFb6ZhwW+TMuLkOCAGBE8Clt9gY4MsLqa2oEglPqMYMwBSEoewqll0heEQEV45p5kqriQ0hNAi32U7Y",
+	"e28S+ffcQLSVxtZKt0shJ8LvqSDmHpSY+6Xy8ZvMpMi3P0jBXDhJoYiY2g61kbxiRMuNe1R/lBl58apF",
+	"Xjlvz4iPUmUq5iynpGukzRiauNqzIT73Im5mXBF2RdPcXFxKPiC1NmYjIcZlLnx6cNARgk1mFqMkLzWR",
+	"omdjYE8PjISlZMRFbsUayfhgqDsiNrL4wt4l9hgw/j5mUkLmg1qv732uhnN9/tcu3HaeTANt5WEMVs84",
+	"zYxbIXF2dJdFc1XRG62JwlrISZDTobEwJLbqE1unQshc9BihXiE0KjZIQmk6gASQYBUbWG3Hln80lGmi",
+	"FnclWoVlFJweMuG0KSS7BpTXgAB+YCmjin21sth5gYmd2L9ylq10+1dm6Ve/+n6Ur9xXd8LGwFOf0mws",
+	"/ggFHaFf795pIiukCSVDliYrh4iafCRzvsxhIilVWpFcaJ7aUEuGT0pa5PdKV3vGeoxfsaI40x4+cioI",
+	"7SKEmoflpCRjVyzTNs2fMSgsxUfqIesIp07BHtVDNrX9NHWuzM8yTW6/dgrljyupDvv94JuuC+lTN/YG",
+	"Sx6DFgxaMJQ13l+da+RM4flFRElUV0J6Lws6QMG72pKHl7F+xtSwGXn8vEcFpkoUlP6rxnzMfAbGw8yA",
+	"woV0j+pRISw8jc30GJOAHB4QxXpSJKpFfqQ8ZQlcqkgiO8Jo/4SldEq4xoglBkJL0NkwwR4VkUv6lO54",
+	"QmLzpxiSPhzaYlWe6hbA41hIQcWyK6ihtMaGGdARNgnFmSLfxr+dfTh/9e7txfmL07fxd3WGwwdczNuW",
+	"5AmRxBBJDJHEh6VLjNgu59E5a8yRmaO0mjaxYn0NYGtovBtx8NX4YKiN7soYTSKoym7VA067x6wrNe8R",
+	"ZDSo+41xop3LuRo4tF3ugAgd0vS7QoQuTrSXMu6n5pjRKcnylBHalTkW41imF9l3efaIcEFenL1ukVNv",
+	"9B1gY64xAynRfMQgMS8YSxTJZMpITJMRFzEkULRLfpMYLey4RZz4AVtDsCuWGTvQNSpnNtDEkjoD0EJP",
+	"4/nbNGK0eovtg25rhUVeH6W5OuwmG1itlF5z6ktBmK2r+BAhmLe3ogFsOXgywZO5Nk8GVPJSsGWnVmts",
+	"iLJ78kgzNCdWpNI7s4V2qiw+gfUNzQzPmqeAQUuwhFBlnJz4/bvzjwSY+9CcsBVztqtrpvuVkVQOkCSx",
+	"3xHQ1JqgrWJcJmDiwdiWmX65l/bIB7Kw6AMbbG2jrOsv8321JyRWl3w8ZkmMbRt1ncYdAcE4qHJmZgIt",
+	"8gHVoCrbRMZTiyFUZ0wwcORURBQXvcJtIIoxgIpexBX3kVm3bnoHGONwombKG9DG1Yy9cRvj46bv0NwH",
+	"q/JUm3MB3UBmV7qCeXt8+pSnAdc4ZIiCLlzPXTanzqs6jywBCQlwQFfQfsuIBF5Toz9cpTq1auB/8mRg",
+	"Q3e61YTrf11+LT7oQZVB3DWXE9CRYFckdrcGaR+kfZD22/R8Csz8BZ7PtsDxN5Pt60nqOwFzv10ZWSsb",
+	"A4h9ALG/zSD2C8VNA1r9Kfnn+bu3iD9PEEf2W4dg/12rAX4+GJR3PP+yNuz5zKidYLNvYWb3Iy9UKKAA",
+	"YBos+2DZ356cBpzB5aq2DlH9AyKfY6B+wK+YsDjn2N9/ydgY/waooKrVhE8edO8d173r43hXhwUdF3Rc",
+	"0HFBx+1IxxUg3Uvy9hmjSTPk9tHBAaDXwLnum0NDuCKppAlLyLdckJFMGOlledL2WD/Y/Ik9IspGv0rY",
+	"XD6vAk0fyXeR7UeF/GUme0ypjuiyARfQa6O0HGNmHshCBB1Z5dvHPpXekPUuT6DrlCb7UqRT102CCLBS",
+	"aC5ypnwinWtlpwjtrzSZwswzZraQ6ggzzGGI92X2w1imqYptA4SRwAwIVfyLA+h4m1BYFdKlKRU9lkHN",
+	"o0sdjYliIuFiQOBmpMt6NFfMp4HMqzRAln2AzzNnJ9RlhXEvVlC7tUTcI/OSfZk5kpc2lAx4PCZ4FVg0",
+	"sFesnthr78Fs96I9bh7yb4BWiPbMF9hr7/VltlfWH0zkI7u9UrX3p69+VjozMjra+7Q/kPvVH79cK2K1",
+	"WcjVdZ65ngumaltj4GZmdS0k1IYBMysCdvC2b6Xe6gu/lRq30cnc2ZsB82vNyqmZxnb3kBKCKsuueI95",
+	"eSQSlq1RQPQBBuAULHA9InBZoH7bdfZjmn8i7+B4yQxLM9uFbFJDKNohHxj22Z0zS3ekoSRoNE6pZqoj",
+	"bC1RZi8jZj9jYZC9lVRmFiR2V1woplUMhUdYZeQLm3CW7t4t8htNc2aPL4gxMKXsSwypijpCAdy/7Qdk",
+	"WnMxAFkEoGqZvOKwEG7a56yXMVyNGHiU1EU/kyMzmYyRXGAn15BlrEVO/UTgc1LSzZMBg2pvpdlYdYSD",
+	"fWSfNLT8AV0BrHfk2/5hY8MNpGBI1AAs9kAxAFf5ZkH+H+YKsxyB5rfHR0cNjX2wJW5/7RJOdP26pdlx",
+	"N+gb4FRQOK83fRxT6yG4L2xBQMunDM/OcGo0VihbCq5AcAU2IT0w5w9k6S95l2WCaabKh84rw5LWtban",
+	"17pWXYFCW6PF0FjUlvAFq2y5AuPevELKNDtx2e8I2V/aJGPpD509wT7pzl5MUkYTNc8IQ+JKq1ncERzV",
+	"nshHXZY5XTqmA2MD1OiM11xpJ2Y+wjs93H7G8jps2tVYvsfqhC1lKyl0OIac+Y46HKsbrSTkZsRac7fj",
+	"8cEzEvesNosdLAVPjCjjguSKtchL1ueC63JPgbmttaaNBI69HFWPPpu/fYlbDV2KlfO0rmhaPfr+8FhM",
+	"7126obxT1m64rB18o+5FWY1s9BpLWzCr1IAPqwlzR+sbGjKD7xcaMm8FtIxvyKwYPYtsnnn/bmmXyila",
+	"NuC6eZMG8yV9oJyCvxwfPPMYY3GPqh5N2A9Gn8S2OUEVgT/E+7Q/9DM5qnQtWtqZjgDOq54cjbgGLIjU",
+	"ssuAkXV8cIxDAepaijYGdbHmYlKkPer8Qazm/iqr68HZUuXV2noFyQvcL6Fz6Oa0epVjXZnTM6EhABvw",
+	"te+9EvW9PSsr0S01+nyVAjpV7/q7ktt3oTloh2Kwsg9Cv1DoF7o7/UJriLCG5iHXKNQmIk9Tb6pTrGxG",
+	"qptLNo18SskY49AvkkSQ8DF+AZRF11KTmYcGw/vWGN4PuXS7vLDrtijVj91FC9W2Z3n/4r1VzyUUngdn",
+	"J1Sb3BLX6k0hBNc0TurarX6E3irHSg0V4NbUKErNE2OaKlfbDNFGsGOwL4soTact8hrMFCSDHXt7hUCt",
+	"42QoUxYR9qnHxtoitEGVK94ACmiMmfONIkzobGoR6fyMPG2BEUdcCohImj/zjEDhJdave4E1ypVG7Lk6",
+	"ewkr94PBFAymW2Ywrd3xVjs4GCPBGAnGSDBGrsUY8V1wX5ssfWSb1xorY3+X2SVyIdGZAhSuyEAKBm1i",
+	"jU1ehYT52T5oXZ2/vgp0B3/lQtcXeaaMorrOiK/Fzd2sZBUHn9vtsHLVqn3mXShYDVWnN1RxX8Zz9jDQ",
+	"M3ImcljUfZ4pvarUcaWj96wIX32VRHtP9Uq2+v0r2v/agv11i/Wtv/tVebBQsR9k52oV+6XdViMfl3Fa",
+	"VyMqI4g5IRWlOQOOFRO2Mlmhwn9Jqf61CLBQ2v8Aoysbl/XfppL+DaYfSvmvb11DCX+IYYUS/ttZwt9g",
+	"+tR5hSuU7ie+T9F6p67IHmu5csXqKvk9bAg4jxazo6m8X9NLBvXCst+3GB+QMhu5TF25jn9pNf61GFYP",
+	"NicWKvdvgRe/JSUeKvZDxX6o2F+kM1ev069WeLhAAYB3qTHrxQvr969FZa1b738fa/23KDjdNgnl/aG8",
+	"/+6V9zeHR2+8qD/Y73fKfg/1bL2Ny+qvp/D/a2d3f6LBobYu+Eihtu4OFfo3mymhvL+mvD+YTsF0umOm",
+	"08ZtALepBSCYJ8E8CebJgyr9XzfJej0l/9so91/VDlhPLYb2gNAeECK3u2kPWNoZUEgmt8MbpZCr/wfz",
+	"I0YuFkHYlZFGSmeMjtq2rh+e6O+Iz26RuAfnNi5TZQ1ZxiwhF7viMlfQEECYSFhy0hG1TQQ9mmXAjWXc",
+	"no74299+h+TB3/5mubRwfhHcFmmTSsxBbk7OhgIOHBYRmSZ+mSJCNRlJVfQ6wLva3w4PDlrkFZStZKwj",
+	"aMaIQBk8ZI4RbEK5ViQfEy1JbP4Rg/iGy2z5i3DEZZgkjP/4M27VN024ybuFt5Dg8GdhzXFYCXz9055x",
+	"P9tAoPMIvs4+fp24vCLcOKz4O3DvwLz3wfGFMapNYviPtl+0OCJxQjVtx5W1JFR1hHWsjXeLbxjzZO46",
+	"kUD2E6t1CE8i6wCXd1T8miq9fwbTfvUyJhTeptR9Uv66OH9P4uazrdBZ4p7b8l/RLKSQhPX7rGc+u9lB",
+	"5OyKZVNy+IQo1pMiUeXPqJj5gcKMIZ9rVLAw7xZ7ljd3BFrklSbM38DODLfZ4RMy4iLXTMHWUsNcJ3Ii",
+	"cKUmZi+AMZ+xxDj+NDVfR0iSSjFg4Prz5IRkZn7CzBw3THWhYEv6L2rm0RFgMQjgh7WcWWbDC6L5iJlX",
+	"KeYB344q++3N42MmktgmsCkZZ7KbshGhCrdADPstvuRwEawHfDza0+aA01RJ0ucpsGKRCRxPcnx4QGJj",
+	"rcRmS2kb4sB0UVJ7Ou23tiX1Cb+CpFHcRgRXv40gk263EMcAit2OjgjQnhiI8pi7HberO7N0Ax+DgbgK",
+	"mTLdIsdHz9rGwiIjKqYdAe/D1Ind8SNuc1r/KOiqSp8S1uX3048vfr44//jh7PTNeQzTk5qmza1MThiv",
+	"a639wkXyL+DPWyUe8XLlS0/Nh13lwnMuVgu2/Co0T3dqHq7wVuabr3Lh73S1R5szCUfSWL73xjyN9uZ0",
+	"SWmme+09nrTJ8VH7Sf+wd0S7z/af9g/Y/rH5n2f0+PH+MT3oPaXdw95BwjpiRqt0BOgU8rmz53/aax8f",
+	"RR1n53T22p29HLysxNWYPkrYSO7bf+wfHHb2vhiJVCGKnKWADFb2rQuerB0DWeHdf5KC3bk2NZmhmiz2",
+	"Y8lWd/GBGUv90Wf3n80tvGjdFIU43keIPEukMW2NHGwRx3hJsdfW1WyXjeBYQjtr3CaH0cHBQWEFuavQ",
+	"pumzCcs6ojDv3Qzw5inNBuwErd2ZpuCM1Wczfiqdg/VDGDhwZ7291y/pXzJNjfpcI7g8M3ChNAwNuSFa",
+	"sX1J906UbG4PYe34AdeRd+ZxxphvZu99A40jlAg2mXlmVRyBa8CBR/YEqR0SnpQcAPDUubI8E4nl3wJJ",
+	"lafYVfzy7PXZx7OW84ec+xvPZJuNHdIDEawlFEG6SbTI+5QKKLEHb0sQL/qA3te8KHj98aNxSkVcz1wL",
+	"l12biAzdww8rIYuba3264ZmBX64vAfvcFo6aa1efcXVUDR07VooURNxJNr3IcuFslzzVoUkmZFhDhnWb",
+	"Gdb3ua4oTIzDpmlEurR3adTpUE7MCZySCcvYAu7hWkviimV6TUMC8gY4UpUKMSrmBNgBSBmVUs0yd03b",
+	"s5OX3TKIx+thxtj+hE47Aip9I1tD353if0S2bqw7tf8h+7aCvju1dWI8UeiCjTFKaf5/aP5s/r9FTitz",
+	"8YFROmJYYQbIS5Q4+JIIQ6/4phce1ASfIKS7DVdkRBNWNPGOM9ZnWQxpqPQKczVk1hdF2CiasaQjvGV2",
+	"xbJihStB2kkmNSu81in2FqM8bpGX3qKbH2lRHMD1rNhxWJ43Y8id2CVyC4i01m5DzwBEuNuZWxfLZteV",
+	"Z74l2iZFZJ6puCNwV8C+cfdtEdj86B8Ls952f5mX+yjtP4gy/0fTcqjcnI0eiyBZUViOyn21mGjZEfGj",
+	"rnkdmzcp5wRnrE+V94blu1C92Ow0jwhWZ7A6dxLqgL21vtFZHXf3bU4UA8HmDDZnsDmvy+bEUweVNF65",
+	"NViVMmVdLhIuBuq+QGnKlD13r7SuUr9HyJjFMmwMjlncYuW6P5ky4jZUCMSHQPyukDHL+6xcGViWZ82w",
+	"mF8Bc1k6E+sKl+ABPCQPoNgo6wNX1oy9yXagsh7Y5CUCguV1r27AsQyuW8CxvGU4liWbpdlkmfXK7hWU",
+	"5VcYTw+vPbtYrABOeTsc6e3p5wBRGSAqHzpE5UrqcHWkSq4VMcZrPSLlV2ielQEm1xfYdwJjclfyr7wB",
+	"AtpkQJu8Q2iTK4quGwSdDJb27bC0HzQWUrGua2M11g3dCZjkVud434K0AbkpeDahxuMuAEuuapEEfMky",
+	"vmSwkoKVdIuspPVBI2vGBhsk2CDBBgk2yLWiR26e2twxgGQhWzbGkFxX7wVIyABWE8KrW4aELAmYZljI",
+	"WnGTylzfo9p2fJ0HXdduluAratrN8DXq2WHBQyl7EHe7K2V3Z7okyPCn5gr2D7lA8VFqd3V4VliGpbkY",
+	"lDwlbOKFWA6Um0BQxj7IF3FpY87F40yOpQKwSiEd5qrtG+qIXGieAlonHcCQTCuMvZSmMqJT1189Tqnu",
+	"y2xUtAurCLKaakx7TEXVWv7Io/9iICmlU9eB3BGCccADxbpgImRme5gLTJwTApChE64YOT46IrGQ+gKm",
+	"atY/xgdXYXRaBOAcsSPRLUgh7xMis46gXYl9jFwrF7PqUSGk9n3kwuOVTui0jc3nXFzYW8YtEo9TKi6G",
+	"VA0B6xPxe/skfv/u/CPBPmWwc109XUcUK9oG+DMp+jwbOTjgkbyiKYbO0hS/h6rTHL5zASRf6FoIXQvL",
+	"tOsmHQuVcTcbhEINv+7kF3QpIGiHlw4W8IErwhOQUlYEQLhZEZpmjCZTIz310EhhKzvvfR/D9tY99C+E",
+	"kGAICd7xbgdrbtRYtWXXfGmDA1aMWih7b5IRa5G5B7XIO8HKYQMzIIZ7cikuxqDUY2OzlaFvCnB7m1ow",
+	"5h0TSUQUFz1WtFIYg9ZIyikSPsDdCqQcgJ8fyzQluTMlRYu8nTWe0Ux2wO4FkI57hea2iY0st41yfOZJ",
+	"Dyq/d/eMEsiI2Q1c2jqhcyAosqDIdtGn0KzIoma6IR9RyZUHzQMfPUKo3nK4ASl3+jLzDDslkLsK3F5T",
+	"d8NGCmItcX9fJGe9xNxtx0GQqneyyH8NA/bRZ9rTjs2gPmQbQ6w0biNBUxl602WLvLVZYslCmdEiMR2P",
+	"M3nF4jahRt+omSss3QFeRdMYQhauiYQLEsNVcWSeBRMptU318ixjotQ4bIQQMk2dOBalUvDSspPZJ5V7",
+	"ixFIRbGOSHi/zzLSz+QILeaUihaJxzRXDOPKOGtjj8N0rOUcZ0zlIxa3SKwu+Thuk5TRK6Y6wsjJ6iuf",
+	"4OS9iS6vWCXvhk8Al0CxFDop9JCNWiTu0t4lUjHNrnlHgC0PU2KJvUUqFZsLpc+Ei+HNEvOdjF+CX6m4",
+	"+cwdWiR2vkzctvF6hfWQVXDTUly7iPFibeOQXjE3z4goOR+rb5FTQXBbFsCiGON31ZQdAZvJvEAVE8ci",
+	"a1J/A9xepVB1baQZrffrUEenMK1VwTfPzcKtzi21C88mRMeDK7fIICnVNuKRC7WNwf8L/t9N+X/naCNZ",
+	"qytC/Q7Z6XzEImKME0hdp4DjHmE40thcTrE3G46K0Qz7Qmudxx+5SFSE+eQp6VHF2oUhAYVKEXn59hxS",
+	"2d4S0eyTI4RhPCN9ytM8Y+qEpLTLUnVSYo2xt9AI2d2dwo2iUnoeKDA7ojt1gOYn7j/UDMBMkaEniunI",
+	"VmmauTizMeEDrk/KwN1PDg5KCODdKbFrHlmaz4jgcbcz7AjzEJv5hIkjd++0gEg3rwBFVBhf7SKBr8pT",
+	"2zoLdWJtwv6dG2vVrC0S4yT2dYCBteDXMdOfvcToEcoFVH2Zv3Rsph+WvUVOez2mVLHGEZmw7lDKS1wi",
+	"XaCj942I8Vw5NBkBneYlE0SKdFpnU53jbpkzpuYViZmMURoFt+FYJlz05V60x81F/wYDKNozH9z8c282",
+	"S1vWaCP66TUTAz3caz8+OIj2Rly4fx9Gc/yE0eyEQAQp7crbZN9/EhfSuOQiqUz38KB+nlCMV2FH9Lra",
+	"DBnRT3yUj8w/cJr2X36SXGg2YBnO8nYaFfiREUdbrWFazI5rqLyFP28c8Qi2wV2MYhg1UqJwKEDCUCZV",
+	"RDDK7JLGwril01eWbH2VGtoIz7YPLeCNmupZz+2dH245K67AptWs3n1bqZjVfsdQyxrEzU7MabBmGsxp",
+	"KHVV/rh7OWN/aS50/WgZ7XnPGE8Y+aSCvHvxitBM8z7taaiNzLDsvsKPCAabIn2eMktiMwIcQylm4myj",
+	"qDD/Mj4YOiYeCnZdRxS3HPAiyKhywGchMb5FmwCVveshADIaiJ9VbMOCxla5+rAWOfWBYNvX5AKqMiOC",
+	"scS8ckeUI65DYFSC2jOMHrqbtYliDKK9Oldxi5xqMpJKk6MDSwppXgtY9Fvk3BXalmh7XLd3QeFzAkQC",
+	"8Ls1vjvCMvpA17a3w+FfuBYRUbkaM5GQejxILBOx4mv3dQ0Pub8YF3ntis6ZYTdY0OmU3JpTXwo6jTv1",
+	"IUJOb3FFQ6FmiG8GoOlbYWL50kvl1Oq8lVVy55bWXX6s2FJomWgyAkhERHyxBgiWVLpmze4UW3AUVkE2",
+	"gkFfm/LHB4WaxlusRcoVjbg9Q0FjSGgF9bBN9eALGheoh0XljIujeT8xvaFAX0c83w9JVyvhQgFiiKWt",
+	"eJKxPnHhMW5AHj4l/zx/9xaxhJEjmnzr0Ii/ww4a2SexpoM4InFmzJAYyZ8TPmBKxw7Tz/aeg53XCEIc",
+	"LLy7HjVaFxJ3dtQuEHu3MbP7Ec0qdEnAxQumdjC1b08kBpM5a0ViHtlKs+b+AXPcsSi/BEAwgykyogkj",
+	"UvRYRGipXL43ZL3LNqGJhJsZJT8T2YHcUORBRSLIXNn8mg2RUwUdsJwlFqwKWgykYGQylKrczKR8c67M",
+	"SJcNcmFHtMjx4REkp1IWE44cYpDLKh42NMNteZV5rxaZZ2t1wAo+ESYz/LnoSjDfRyvCdZtwcUVTnpTL",
+	"s0ZcKXMDTPZFpA+V06ojZH+BVXOKn+gaHJ1gpayhTE/tN19bqZYG3jeLIBgAwQAIBsBNGQBWUZB57Vaq",
+	"kVjNLDD6vbHyrmQS2IaxytMiQHkThVIcWRrPUrnLjB1QSoxjThxsBuwkK73DSGaQORcdcUze8OdVi4Ir",
+	"ksiJSCVNWELogHIxh37mgM7c3FZS85ao3c/EIrB1GZT/LDQDaqMUKRX3N2pp3m4NrWIvr9Up0L25abwy",
+	"6JOv1SfrqoX7IUShAXULEjRjPSl6PF3gWrlVqEoXqHUDjwcRM7XzrFIlwe9x1XrOLfLAbzNC1ebDoWPX",
+	"pckHDIWtPfhOfkOtohOZ5uhhS29HGLdI+2J+19ENNX41ku2De+eQlLkuszkIrWAEByO4agRbuLQ62U2E",
+	"nDTLb2w/aTJ7f5YTMoLmSN+ImAHIhQPZ0cw28JURHiKiKo0qMrOgBubnH2BUbP6WZwMmetM2NFECtgJP",
+	"mdBRR3TZkIskIrm4FHIiIiyajsg4k4OMQUQpIglL+RXLzECL1wuwEPb+iGZRQp3Ita3izrHzMvXwvy1y",
+	"2hH2Qq9qcC4wBKfngOM5lLt3pbYLYAveAcg4F+a17Z+xQh0BKOBjxwgtfGVLtvwzrfICrWWbIO0IB4Bh",
+	"UZLhN+hfPCnd9sL2jNoEouzxC00HsYXiqGJvQACxIxKmeMYS122KIMkc6vVbHdEROPFBJvPxDz1AEjFT",
+	"R0bUGH5QsXlNpB2T/dKn97jKCHGNaxeTXKRMKf91OPSxzgCDIFeZGeFiqubr+ElaxQ2/cTHOdQXD2Te1",
+	"QhG+vye0pKKC7/PUfODYvhC+TXkCGJQUjMAVTcUXeGLW1fNn4opnUhhbZaVEK3y71aKBL9yvKwFe5MIY",
+	"/7/hmq4xApVvnV/sDiV+IOipQF3bhq06s/nw06miOyMxEiST+WAIzcYF2XjR31bsJ2lxb9xdoJeXxCof",
+	"s0wZsR63SUo1NFi4tjtPbpGmrgvF2X0vKgdwwrJSdRzAUhpxl7K+NuID2zNGrjEk9vInJtDbrLQDs/Rw",
+	"xA5GnGvjdR+TiROVDppSSJJKMcAIvDU7cd6Vht3jo/qGXftqF1xUunb7MhtRjQ25T4/3lvfqVj/qu8pX",
+	"4wLOhF95J/QUM5vEivmeHI2oOql8CRd8iItZxtWuaSv3UdQ29E7D4/Ya+qWPDg5qO6SXRvJ5X4MJMPvq",
+	"OstZ/bb9Mc0/AfIoc13ltp3cKQwhtcUEkBNscgdgATKUeXZC+jRV7s4270Fe80vmJGIEArZGZ2F7VMa8",
+	"dqlorvJyYl957RoOacaSC5hvZSnt0nWlTBnGMGYXBERhG7lZQFaC8De7wSEf1OqBlmN2iUgsoTXUaqcq",
+	"NwvaDvBm9s6lM2k2HiSnbHoDUaK0baMyexIUFOyxwh6p7jC4acPOgtGV5WDCnJE/7Kg/V2i+rx4V+Fag",
+	"v1AzGbWNaBZlWWavyTOG+i/mSYwGG1wMhUEV1VvIQKPnUI1ZiFvHmcNGYz21ITlnyZiH4Ak0PrWYQiyx",
+	"ZtfZGxYcPMA5Kp3XbMyl6qI+6R/2jmj32dP+QdPaunUv1nZMtbGH99p7/+db+Kx//XGw/4zu9//8fHj0",
+	"5bv/2ttstWGRARmDjKjuDdnMXAcyTRrmCKOaJMvTxyvMx1om9QLDSAHfi6iYLpKt3qDJiKYD++m9eaeH",
+	"GI0BtGPk5DAbPHW4ZlTTVA5aWFXG1NzDzWaxfytgSuREzJujba+x/W/VxbMTbVg/acvHVO0ZKsbayax0",
+	"nnCKoNzj2TcrG8lghI/zsoGMJqEZAtH4stmdSMBos7sbbA+urDA/ga0+mVmaaIHWKihVmjYWV7pRYz15",
+	"vDbCBy6KuWvcJjxxhjC8cHVqmtHRfsaadjyM2ObMUF1CmA6FuJMhLKkg6bDC+o0QKCfCzR2VfZ3Y76gY",
+	"v+vsVyEFUs6Kmq9Pe0yrekgTUMnRCjrwuXdju1NUMii4wdMAJ9ZSpFU/hrNcajWyzBqAVva4+XruFME/",
+	"8EZ/bmLpoLdy+1EcUPkvDUVCKO8FXgvBxdUimDDMOm6rhzGro+pjmVimH3AeQm361mFlzj2iNaQrzOds",
+	"xI2Bf5Qe0Ax55mzlwt4ACFrzE5C7g/XZnSIj40yYCPFshnMxQUy3uBCchX41xwPuiOY6xLtKagBx18aZ",
+	"HEkslMsSlpFv47O3v7368O7tm7O3H8/j7yy2rkSrmKLqQJCz4wN3e28eVyM/4LqDKmqRFyXItYxVwpMn",
+	"noMSmM+8tzJGSFsMTOArnXrT2gYRpXH2K9FQ371p3HmYWMYGNEsQyaJiadWHl/xM31Cd8U/L0Mji0pIW",
+	"SMSXbFparxY57SomdBtjWzLNRwIB5ErAuVXVVbprgwLrTpvsiMeH369gR9xcuOz+QBrN7pXVVdv8yFr1",
+	"NoK/BvUW1Nsu1ZsRQ7XclVXHwQg3kGdLtOAymvN3wkY1isBRn18xR0+EmOsyTTzxcYvAawMFJBdkMuS9",
+	"IeCqs+zK6QKWgGKx1c4t8hGBKEEDgHoxF1iMoxGdQhUVureOnJKSSgZKD9mUuCtLOZmyi1oMMd5skRoz",
+	"K2VzVgtVUERiDL3GLn6ZsZ5RxBbwKNbmmHgKTUiPeFsEKtW4XZhiXXy9GnlyUEY6HdIEgZqKuLLyxeEu",
+	"j+MCo/ZV8Urji+NEgMn50M6t9L5z02+Rd0YzHx5EBwcHpVwQronMMNJvM3wuUksSOo38G6ny94QJNler",
+	"+6xQI/N9dQe+SvCDz2/6dUBF/aBtOvRuanbN6oMj1VkmbCT37fX7B4dNs8ULvm6ut7Q+pvLt1yiTmRlX",
+	"q4KL+GtAFH0wuvEtQPmqckLFh54iIq9sByIQaCR02qwQM6rZgC9AFH0NSXDZd4QXoHscijbpyfHU5yyn",
+	"mIVCGKpqiUerHnO0ePwDhh3FRZhuDDxqx68MPeoXPZjtQTTtiElflU/2Glz6840HkMdIbE1VrlirCcDS",
+	"HYNNMQ52yb/yoBsD7YdZH/ZyduBNNgZ6Ibv29JeDX9oLHyT85XbXNUBghgL1AIF5u9jHVaGYm0h4vLGw",
+	"FAjz7BNXGtACnAdyydjYlrCAM+JqgMFbaaLxvtXGgptcgMm85dqmApVprwtgmaF3KSiSnbB/L1YkUXNb",
+	"ftEw4LlwjLnXqg/Tb6gZ1pXab6VgK0vu+yMvG+TkbiE33wBQdrL/fLpspL3y+XRLovgxCrzmPQl9Tprb",
+	"in0pGFAAQtT0VX/fbJJ92CWtvRDNujkC8mWiZ5zrHdiqv44TGmzVhxsxw++/gfD1A+9PxKysOwLEZjDQ",
+	"g4F+awx0lDYrRXqQfXdF9kqkQXO1uzwjivUyplXB6+bqcnWpz81xPp84Yz8i8WsuLtskY+kPnT3BPunO",
+	"HnT/J8rSx3UEQHOO6YA10WNiudZtSFPDTN7SEVv5YtsveYsdDZjmpglw3JYrZr9xB4bMd/AVboZ3Uzs5",
+	"4iSk/WEx6yYiT3kEABSEkS2o5MqKSjWUE4HABe2iDBO8DgVRj/OfT/ePnjy1mAinju28bzwU1hHxWKZp",
+	"XKLvhI52JpKx5AKLgDjAe6A8ueAJtmxPZHapCFUAVEBolZkeQLlg+lA0mioJgrkjsCEZMTbQoOMIWGxD",
+	"qickfnn2+uzjGXnkSpwgPfC/RjJhP8hsPKQiNrNTC4ktP9qW9sBruTuHBbXMuvn96qgbdFV+FVypnCVW",
+	"kaz8Aq8qoxYn+X28pzbJj5FJACCyh/t+p/1f7WK9bfL/pCQibdlQDIIuDmUBwbUMZQG3hBnTQc3M2UGF",
+	"n7i0GuBVhaC7O8XulXEmgea7AAkV8EdAd0L4T9/RoVhPisTYQsb2meP8tnA7ZSg2jw5Rj/V5JS+vzeSA",
+	"54QqgZ1YM+vaMQv9TbtnJlSF8oCHEX18yCIeheAiEd+Qq39bBPyA4RIN4fp2us1k7FoS8y5k6Lcvq+4K",
+	"F2ZjZh0lbkir331azVVNxEeZBPyjhXRdMyE0wSYrhNFa5H3GrrjMnTRSEOxC0Ep5xbKUjmOLzxkRJTvC",
+	"hr44tDRbOvaRvGIJbMIicQmGqM1RxAcqRlhc5/2jIZoyeongp2xKmEicRVtrecISBMvzTofQ8COuK879",
+	"qBsMoeEcth3R8eL8ZObMVuM6kcOOBvcPOO9IgsG3UBkQbPNQGXBjapxfeT+A0NL5bVLqDhJ0EcnWLNg7",
+	"YKw4lE9GfpIkYymjyiJtdXOeasJ1bbXvbx6C9JrkpEdVX1lEFiPqa6Lg9b9RBerl+tug+kkrX/C3usUu",
+	"owmw7Ir3mP18E9YdSnm5aoFHAXls3D0Llj51kIkNhRi/u2c8XMQAuwSb1kvY4atWTLiPGmomgiN4MzUT",
+	"k+LIO7njf1pcN2HFE1FQJkAFYVesDOtVJYJAhWFBwgF9EjEnKbpeRqn4lIKxMV+kMk/O4I5cEKWzvKfz",
+	"jCXkn+fv3nZEAcrOB4Kavxgxeq6pSGiWECfIWgRuoYB+jHJBhHS4lRUmR8RcL4rg6qES3BsbP1fIjoh/",
+	"P3v+87t3v1z8cvbfxsnM5Mj6u2ZWXAy8Y0uB2iLjVyxp+cnBr+gWZ0xpmSE6VmZ+AdzMU42gmk+Pkbfa",
+	"LBQlmo9Yc0mGE0ABqeF2+aD2u6xdyDE77gb9UK/b1p380gIOK3EeIkjDVhc1QDQEZz7UYtyuWoyJV8g1",
+	"9lXZsVtakfHSOXFgcEkwuIxLh0CotuzisS27qPXxsN33NpsIdm6h8OJW65kyOIPdvqH4IgR4gwbZpgbx",
+	"2AwLNUhDucfvTZE/YIYAdGAXd/z1w2uH4AzZ2YaikE21xloS/b4Ix3qheGvrPUJs7nYWaSw5+UDtNn/2",
+	"TyFGRkYsGzDkoiPffvjxBfn+8bOn37WINyPNQeICKGJ86QSCGjtqVR+9c81FQyZIrHI1ZgI4RrusJ0dM",
+	"Ib9mneB4bx4fDM4HGet6j2u1rkwthpXnA7t5H3bz329+bvclClfSVQH4IVj/wfq/PfEjOIMr2AB16Egf",
+	"GFBCYzVmn7M0UQWT9ThjigndIq/6JM4zxzCDjgBVxE8e3AEAeUAgJUxQCWauv2Tj2upxxKsICv9BKvy1",
+	"MZVmxwW1GtRqUKtBre5OrXo8pfXSMktp7X4HmA5sM6jCEXBFBlKwiGgpF4fWGvnLtqnR3OFeuWLvRZ4p",
+	"o3euLxrnpqg2KcBzg8/tJ1+xEM8FOu5EJV4I2d3S1kzcQhaiB7R9UoiaiAg28bSWqwqezJjy0+b2qw9M",
+	"aZppZRmjbWivMDp8/V0Mv8W+Iq6El8oTFRElScZ6zIzH5io+EMgmKV25N/RKDelVfZPU/8/e1ew2bgPh",
+	"VyF8aQt40x/syT3toQV86QbrBXrc0NLIIpYiBZKK4xb77gVnSElxKClJiyRNePNFHGk8/Dicn2/wRZ8k",
+	"S0CiPlT35F3LaeIXlwnJXm/2erPX+4RHkwdMKtCmoc8P9X+XuoC3qjBAtdRXB1DhYLi6YL9rw355z2rd",
+	"GUt14VQmLiwWScchyXvt6r78erIF90lOl3xcvICoSV/fr+DIBoPKx0g+RvIx8mzHCIJw33YzNLg86kgJ",
+	"3apTERXiHwtNM9Rbc9ZvE6aXxubUASWoYTXWNGHe4k5LT+SEvLXmfHxmF9trX20BVPjCB6N5/9xEG22C",
+	"dDMPUX/z9U3/EY44IIc07ZjuQrE8BL9TV8ydWmBXyN984R++GrEZSqsjWUyschriNx5VDLjOKBtiK7aT",
+	"7oJtHSs1ENxQ2Od2NGa66foz2LdQWPkZ7CNQJTw1Ea/1qo8lrCHDGSYO9HGsM8jJQJL9uezPjUB4h7xX",
+	"zGMgoeMM5NaaN2KWO6TWsgQTt2SgvzeBr4sVYJyoPKbA2a5dY5063LTCnMhxc5a1YBphKZyOzePC9mwk",
+	"0XVD5tjgXDBKwAlFkYRGl0DpOOqRuuZSlKwwUIJygstf2fuffu75ygxey9mxPsXyFo/k+EwKtP+s9Ydm",
+	"+2C8fiYI3uInO8yEtVrKxQcutZTDQ/enmxoeSSJ2waW8A8nZC3z1XqC3uQF/1n+vDPByApCiDUWEIJtJ",
+	"U+Kcy7m7LMIFbc3OyNVm9SPuu7DWnYmC/SgOzHVhqDLQUn9naVrHR4QBbZDP2rLvP4HFQrUduK1qO3dp",
+	"9LUoPUShi/nbDelxRy/9g7d9xRtYbVaV7G7QbUvskzCPI+oA/dQN49a7yhhhXTMdqt6IuKIlUo0L9lHJ",
+	"k4dAj36sMF05khiXnZLKHZf64IUOf/GtWSM94yK9ib9Sz8lrJXeVNs2XYbmE6D94A7blhXeWK6GEG+VP",
+	"o1gDFRjv2iGz0bxUFddLCQujmnAgC9sLVQp1+DfC/DpxmZS4zjrdsK8CLyAVE95E7MZfLRAy8XiiBOzo",
+	"4xdEBov74g1s6r8cq1JX7KQ7JBjBB9Ey7ykktf6u5gZKZsE51B7elaQcFDjQvCDhpoTCaTMvT/JT2jAv",
+	"JVd2zfZk32ibeLuy60iYYsOd7BqMW9oA9OiEzuiKhiLCl2xol68ZHsRQhv8PBVZcyM4s6ZHWTFkGvQrp",
+	"yoyRxtK8Um99+GPRAGkAXOKbRAPI0k98NK4nacWxbFY3I6BpOutGd9d5mZUB+GtSjUYcasowtUaoQrRc",
+	"ov/WYonCGNHmpfCiAJu0P8oZce9M8iImswwchHXm1Jcp9FQ9lVfRcemPmjT3T530atwHd5NBVUHhRpa4",
+	"AIJaikLAzIcMKbm+Amk9zLRFWyOF405DYltmT9ZBsyC6998TfxSyAuKCVqiDHExhzVrQrQQ6VkQLUii/",
+	"2/ZgRUlBDXfU/emsVSUOXcjMzL5NICJMKDh+9SZAIblSdo00R7jRvW9OqriXzmOlXtpAj7UHf8QOhkMq",
+	"KiEXLH7Pi69dm4Ino/f+FRtwRhQ2BKKFPZuJTpOHUAMxZp3ycii85I/Wd0KNjTO4PN51uXkHxmhynYkd",
+	"B3/mqETmQnkGN58YILIF5rEXj7UgnIb42uznRWscZw3nLZtD2f8HgPj27Z8AAAD//w==",
 }
 
 // decodeSpec returns the embedded OpenAPI spec as raw JSON bytes,

@@ -6709,37 +6709,59 @@ func NewCreateAccessRequestWithBody(server string, params *CreateAccessParams, c
 
 	if params != nil {
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam0 string
 
-			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam0)
+			req.Header.Set("X-Fleet-Override-Source", headerParam0)
+		}
+
+		if params.XFleetOverridePolicy != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Policy", *params.XFleetOverridePolicy, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Override-Policy", headerParam1)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam2)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam1 string
+			var headerParam3 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam1)
+			req.Header.Set("X-Change-Author", headerParam3)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam2 string
+			var headerParam4 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam2)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
 		}
 
 	}
@@ -6966,48 +6988,70 @@ func NewDeleteAccessRequest(server string, id AccessID, params *DeleteAccessPara
 
 	if params != nil {
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam0 string
 
-			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam0)
+			req.Header.Set("X-Fleet-Override-Source", headerParam0)
+		}
+
+		if params.XFleetOverridePolicy != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Policy", *params.XFleetOverridePolicy, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Override-Policy", headerParam1)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam2)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam1 string
+			var headerParam3 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam1)
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam2 string
+			var headerParam4 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam2)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam3 string
+			var headerParam5 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -7159,48 +7203,70 @@ func NewPatchAccessRequestWithBody(server string, id AccessID, params *PatchAcce
 
 	if params != nil {
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam0 string
 
-			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam0)
+			req.Header.Set("X-Fleet-Override-Source", headerParam0)
+		}
+
+		if params.XFleetOverridePolicy != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Policy", *params.XFleetOverridePolicy, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Override-Policy", headerParam1)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam2)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam1 string
+			var headerParam3 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam1)
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam2 string
+			var headerParam4 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam2)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam3 string
+			var headerParam5 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -11590,37 +11656,59 @@ func NewCreateFreezeRequestWithBody(server string, params *CreateFreezeParams, c
 
 	if params != nil {
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam0 string
 
-			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam0)
+			req.Header.Set("X-Fleet-Override-Source", headerParam0)
+		}
+
+		if params.XFleetOverridePolicy != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Policy", *params.XFleetOverridePolicy, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Override-Policy", headerParam1)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam2)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam1 string
+			var headerParam3 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam1)
+			req.Header.Set("X-Change-Author", headerParam3)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam2 string
+			var headerParam4 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam2)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
 		}
 
 	}
@@ -11688,48 +11776,70 @@ func NewDeleteFreezeRequest(server string, id FreezeID, params *DeleteFreezePara
 
 	if params != nil {
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam0 string
 
-			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam0)
+			req.Header.Set("X-Fleet-Override-Source", headerParam0)
+		}
+
+		if params.XFleetOverridePolicy != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Policy", *params.XFleetOverridePolicy, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Override-Policy", headerParam1)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam2)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam1 string
+			var headerParam3 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam1)
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam2 string
+			var headerParam4 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam2)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam3 string
+			var headerParam5 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -11881,48 +11991,70 @@ func NewPatchFreezeRequestWithBody(server string, id FreezeID, params *PatchFree
 
 	if params != nil {
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam0 string
 
-			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam0)
+			req.Header.Set("X-Fleet-Override-Source", headerParam0)
+		}
+
+		if params.XFleetOverridePolicy != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Policy", *params.XFleetOverridePolicy, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Override-Policy", headerParam1)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam2)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam1 string
+			var headerParam3 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam1)
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam2 string
+			var headerParam4 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam2)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam3 string
+			var headerParam5 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -16681,48 +16813,59 @@ func NewReleaseComponentVersionRequest(server string, id ComponentID, params *Re
 
 	if params != nil {
 
-		if params.IfMatch != nil {
+		if params.XFleetOverridePolicy != nil {
 			var headerParam0 string
 
-			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Policy", *params.XFleetOverridePolicy, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam0)
+			req.Header.Set("X-Fleet-Override-Policy", headerParam0)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam1)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam1 string
+			var headerParam2 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam1)
+			req.Header.Set("X-Change-Reason", headerParam2)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam2 string
+			var headerParam3 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam2)
+			req.Header.Set("X-Change-Author", headerParam3)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
 		}
 
 	}
@@ -16803,48 +16946,59 @@ func NewHoldComponentVersionRequestWithBody(server string, id ComponentID, param
 
 	if params != nil {
 
-		if params.IfMatch != nil {
+		if params.XFleetOverridePolicy != nil {
 			var headerParam0 string
 
-			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Policy", *params.XFleetOverridePolicy, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam0)
+			req.Header.Set("X-Fleet-Override-Policy", headerParam0)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam1)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam1 string
+			var headerParam2 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam1)
+			req.Header.Set("X-Change-Reason", headerParam2)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam2 string
+			var headerParam3 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam2)
+			req.Header.Set("X-Change-Author", headerParam3)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
 		}
 
 	}
@@ -17048,37 +17202,48 @@ func NewCreatePolicyRequestWithBody(server string, params *CreatePolicyParams, c
 
 	if params != nil {
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam0 string
 
-			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam0)
+			req.Header.Set("X-Fleet-Override-Source", headerParam0)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam1)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam1 string
+			var headerParam2 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam1)
+			req.Header.Set("X-Change-Author", headerParam2)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam2 string
+			var headerParam3 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam2)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
 		}
 
 	}
@@ -17201,48 +17366,59 @@ func NewDeletePolicyRequest(server string, id PolicyID, params *DeletePolicyPara
 
 	if params != nil {
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam0 string
 
-			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam0)
+			req.Header.Set("X-Fleet-Override-Source", headerParam0)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam1)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam1 string
+			var headerParam2 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam1)
+			req.Header.Set("X-Change-Reason", headerParam2)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam2 string
+			var headerParam3 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam2)
+			req.Header.Set("X-Change-Author", headerParam3)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
 		}
 
 	}
@@ -17394,48 +17570,59 @@ func NewPatchPolicyRequestWithBody(server string, id PolicyID, params *PatchPoli
 
 	if params != nil {
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam0 string
 
-			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam0)
+			req.Header.Set("X-Fleet-Override-Source", headerParam0)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam1)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam1 string
+			var headerParam2 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam1)
+			req.Header.Set("X-Change-Reason", headerParam2)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam2 string
+			var headerParam3 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam2)
+			req.Header.Set("X-Change-Author", headerParam3)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
 		}
 
 	}
@@ -17516,48 +17703,59 @@ func NewUpdatePolicyRequestWithBody(server string, id PolicyID, params *UpdatePo
 
 	if params != nil {
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam0 string
 
-			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam0)
+			req.Header.Set("X-Fleet-Override-Source", headerParam0)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam1)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam1 string
+			var headerParam2 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam1)
+			req.Header.Set("X-Change-Reason", headerParam2)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam2 string
+			var headerParam3 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam2)
+			req.Header.Set("X-Change-Author", headerParam3)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
 		}
 
 	}
@@ -21431,48 +21629,59 @@ func NewDeleteRolloutRequest(server string, id RolloutID, params *DeleteRolloutP
 
 	if params != nil {
 
-		if params.IfMatch != nil {
+		if params.XFleetOverridePolicy != nil {
 			var headerParam0 string
 
-			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Policy", *params.XFleetOverridePolicy, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam0)
+			req.Header.Set("X-Fleet-Override-Policy", headerParam0)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam1)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam1 string
+			var headerParam2 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam1)
+			req.Header.Set("X-Change-Reason", headerParam2)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam2 string
+			var headerParam3 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam2)
+			req.Header.Set("X-Change-Author", headerParam3)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
 		}
 
 	}
@@ -21937,37 +22146,48 @@ func NewCreateSourceRequestWithBody(server string, params *CreateSourceParams, c
 
 	if params != nil {
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverridePolicy != nil {
 			var headerParam0 string
 
-			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Policy", *params.XFleetOverridePolicy, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam0)
+			req.Header.Set("X-Fleet-Override-Policy", headerParam0)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam1)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam1 string
+			var headerParam2 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam1)
+			req.Header.Set("X-Change-Author", headerParam2)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam2 string
+			var headerParam3 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam2)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
 		}
 
 	}
@@ -22035,48 +22255,59 @@ func NewDeleteSourceRequest(server string, id SourceID, params *DeleteSourcePara
 
 	if params != nil {
 
-		if params.IfMatch != nil {
+		if params.XFleetOverridePolicy != nil {
 			var headerParam0 string
 
-			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Policy", *params.XFleetOverridePolicy, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam0)
+			req.Header.Set("X-Fleet-Override-Policy", headerParam0)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam1)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam1 string
+			var headerParam2 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam1)
+			req.Header.Set("X-Change-Reason", headerParam2)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam2 string
+			var headerParam3 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam2)
+			req.Header.Set("X-Change-Author", headerParam3)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
 		}
 
 	}
@@ -22217,48 +22448,59 @@ func NewPatchSourceRequestWithBody(server string, id SourceID, params *PatchSour
 
 	if params != nil {
 
-		if params.IfMatch != nil {
+		if params.XFleetOverridePolicy != nil {
 			var headerParam0 string
 
-			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Policy", *params.XFleetOverridePolicy, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam0)
+			req.Header.Set("X-Fleet-Override-Policy", headerParam0)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam1)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam1 string
+			var headerParam2 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam1)
+			req.Header.Set("X-Change-Reason", headerParam2)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam2 string
+			var headerParam3 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam2)
+			req.Header.Set("X-Change-Author", headerParam3)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
 		}
 
 	}
@@ -23116,37 +23358,59 @@ func NewCreateStrategyRequestWithBody(server string, params *CreateStrategyParam
 
 	if params != nil {
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam0 string
 
-			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam0)
+			req.Header.Set("X-Fleet-Override-Source", headerParam0)
+		}
+
+		if params.XFleetOverridePolicy != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Policy", *params.XFleetOverridePolicy, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Override-Policy", headerParam1)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam2)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam1 string
+			var headerParam3 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam1)
+			req.Header.Set("X-Change-Author", headerParam3)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam2 string
+			var headerParam4 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam2)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
 		}
 
 	}
@@ -23214,48 +23478,70 @@ func NewDeleteStrategyRequest(server string, id StrategyID, params *DeleteStrate
 
 	if params != nil {
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam0 string
 
-			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam0)
+			req.Header.Set("X-Fleet-Override-Source", headerParam0)
+		}
+
+		if params.XFleetOverridePolicy != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Policy", *params.XFleetOverridePolicy, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Override-Policy", headerParam1)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam2)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam1 string
+			var headerParam3 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam1)
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam2 string
+			var headerParam4 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam2)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam3 string
+			var headerParam5 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -23396,48 +23682,70 @@ func NewUpdateStrategyRequestWithBody(server string, id StrategyID, params *Upda
 
 	if params != nil {
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam0 string
 
-			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam0)
+			req.Header.Set("X-Fleet-Override-Source", headerParam0)
+		}
+
+		if params.XFleetOverridePolicy != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Policy", *params.XFleetOverridePolicy, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Override-Policy", headerParam1)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam2)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam1 string
+			var headerParam3 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam1)
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam2 string
+			var headerParam4 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam2)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam3 string
+			var headerParam5 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -23616,37 +23924,48 @@ func NewCreateTokenRequestWithBody(server string, params *CreateTokenParams, con
 
 	if params != nil {
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverridePolicy != nil {
 			var headerParam0 string
 
-			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Policy", *params.XFleetOverridePolicy, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam0)
+			req.Header.Set("X-Fleet-Override-Policy", headerParam0)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam1)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam1 string
+			var headerParam2 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam1)
+			req.Header.Set("X-Change-Author", headerParam2)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam2 string
+			var headerParam3 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam2)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
 		}
 
 	}
@@ -23714,48 +24033,59 @@ func NewRevokeTokenRequest(server string, id TokenID, params *RevokeTokenParams)
 
 	if params != nil {
 
-		if params.IfMatch != nil {
+		if params.XFleetOverridePolicy != nil {
 			var headerParam0 string
 
-			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Policy", *params.XFleetOverridePolicy, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam0)
+			req.Header.Set("X-Fleet-Override-Policy", headerParam0)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam1)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam1 string
+			var headerParam2 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam1)
+			req.Header.Set("X-Change-Reason", headerParam2)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam2 string
+			var headerParam3 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam2)
+			req.Header.Set("X-Change-Author", headerParam3)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
 		}
 
 	}
@@ -23896,48 +24226,59 @@ func NewRotateTokenRequestWithBody(server string, id TokenID, params *RotateToke
 
 	if params != nil {
 
-		if params.IfMatch != nil {
+		if params.XFleetOverridePolicy != nil {
 			var headerParam0 string
 
-			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Policy", *params.XFleetOverridePolicy, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam0)
+			req.Header.Set("X-Fleet-Override-Policy", headerParam0)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam1)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam1 string
+			var headerParam2 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam1)
+			req.Header.Set("X-Change-Reason", headerParam2)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam2 string
+			var headerParam3 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam2)
+			req.Header.Set("X-Change-Author", headerParam3)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam3 string
+			var headerParam4 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
 		}
 
 	}
@@ -24119,37 +24460,59 @@ func NewCreateWebhookRequestWithBody(server string, params *CreateWebhookParams,
 
 	if params != nil {
 
-		if params.XChangeReason != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam0 string
 
-			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam0)
+			req.Header.Set("X-Fleet-Override-Source", headerParam0)
+		}
+
+		if params.XFleetOverridePolicy != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Policy", *params.XFleetOverridePolicy, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Override-Policy", headerParam1)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam2)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam1 string
+			var headerParam3 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam1)
+			req.Header.Set("X-Change-Author", headerParam3)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam2 string
+			var headerParam4 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam2)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam4)
 		}
 
 	}
@@ -24217,48 +24580,70 @@ func NewDeleteWebhookRequest(server string, id WebhookID, params *DeleteWebhookP
 
 	if params != nil {
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam0 string
 
-			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam0)
+			req.Header.Set("X-Fleet-Override-Source", headerParam0)
+		}
+
+		if params.XFleetOverridePolicy != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Policy", *params.XFleetOverridePolicy, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Override-Policy", headerParam1)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam2)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam1 string
+			var headerParam3 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam1)
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam2 string
+			var headerParam4 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam2)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam3 string
+			var headerParam5 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -24399,48 +24784,70 @@ func NewPatchWebhookRequestWithBody(server string, id WebhookID, params *PatchWe
 
 	if params != nil {
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam0 string
 
-			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam0)
+			req.Header.Set("X-Fleet-Override-Source", headerParam0)
+		}
+
+		if params.XFleetOverridePolicy != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Policy", *params.XFleetOverridePolicy, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Override-Policy", headerParam1)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam2)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam1 string
+			var headerParam3 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam1)
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam2 string
+			var headerParam4 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam2)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam3 string
+			var headerParam5 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
@@ -24521,48 +24928,70 @@ func NewUpdateWebhookRequestWithBody(server string, id WebhookID, params *Update
 
 	if params != nil {
 
-		if params.IfMatch != nil {
+		if params.XFleetOverrideSource != nil {
 			var headerParam0 string
 
-			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Source", *params.XFleetOverrideSource, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("If-Match", headerParam0)
+			req.Header.Set("X-Fleet-Override-Source", headerParam0)
+		}
+
+		if params.XFleetOverridePolicy != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Override-Policy", *params.XFleetOverridePolicy, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Override-Policy", headerParam1)
+		}
+
+		if params.IfMatch != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam2)
 		}
 
 		if params.XChangeReason != nil {
-			var headerParam1 string
+			var headerParam3 string
 
-			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Reason", headerParam1)
+			req.Header.Set("X-Change-Reason", headerParam3)
 		}
 
 		if params.XChangeAuthor != nil {
-			var headerParam2 string
+			var headerParam4 string
 
-			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			headerParam4, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Change-Author", headerParam2)
+			req.Header.Set("X-Change-Author", headerParam4)
 		}
 
 		if params.XFleetMinRevision != nil {
-			var headerParam3 string
+			var headerParam5 string
 
-			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			headerParam5, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
 			if err != nil {
 				return nil, err
 			}
 
-			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
+			req.Header.Set("X-Fleet-Min-Revision", headerParam5)
 		}
 
 	}
