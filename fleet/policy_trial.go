@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -24,6 +25,9 @@ type PolicyResult struct {
 	api.PolicyVerdict
 	Exempt bool // no policy refuses the change
 }
+
+// ErrNotRebuilt is the error for a revision whose fleet cannot be read by this version.
+var ErrNotRebuilt = errors.New("the fleet cannot be rebuilt")
 
 // TryPolicy returns a trial of a policy: the parsed body of a new one, which may have the id of a stored one. CodeInvalid: the policy could
 // not be stored. filters are those of the lists of clusters that are polled.
@@ -59,7 +63,7 @@ func (t *PolicyTrial) Change(r Result) (PolicyResult, error) {
 }
 
 // Revision evaluates the policy on a revision with all its changes. The first call is for the newest revision of the State, each further one
-// for the revision before. An [Error] concerns only this revision.
+// for the revision before. An [Error] concerns only this revision; after [ErrNotRebuilt], no older one can be tried.
 func (t *PolicyTrial) Revision(ctx context.Context, c Commit) (PolicyResult, error) {
 	previous, next := Documents{}, t.at
 	for _, ch := range c.Changes {
@@ -67,7 +71,7 @@ func (t *PolicyTrial) Revision(ctx context.Context, c Commit) (PolicyResult, err
 	}
 	base, edits, err := next.withBodies(previous)
 	if err != nil {
-		return PolicyResult{}, fmt.Errorf("the fleet before revision %d: %w", c.Revision, err)
+		return PolicyResult{}, fmt.Errorf("%w before revision %d: %s", ErrNotRebuilt, c.Revision, err.Error())
 	}
 	if err := base.setBudget(c.Changes); err != nil {
 		return PolicyResult{}, err

@@ -64,7 +64,11 @@ func TestPolicyTrial(t *testing.T) {
 		}
 	}
 	require.Positive(t, failed)
-	_, err := tryPolicy(w.state, `{"id":"p","rule":"effect.cluster","action":"deny"}`)
+	broken, err := tryPolicy(w.state, rules[0])
+	require.NoError(t, err)
+	_, err = broken.Revision(t.Context(), Commit{Revision: 7, Changes: []Change{{Kind: KindCluster, ID: "c1", Before: []byte(`{"id":`)}}})
+	require.ErrorIs(t, err, ErrNotRebuilt)
+	_, err = tryPolicy(w.state, `{"id":"p","rule":"effect.cluster","action":"deny"}`)
 	require.ErrorContains(t, err, "undefined field")
 }
 

@@ -114,6 +114,9 @@ func (s *Server) tryPolicyOnRevisions(ctx context.Context, st *fleet.State, tria
 			out.Skipped += len(found) - i
 			out.SkippedReason = fmt.Sprintf("a test ends after %d changed documents or %s", policyTrialChanges, policyTrialTime)
 			return nil
+		case errors.Is(err, fleet.ErrNotRebuilt):
+			out.Skipped, out.SkippedReason = out.Skipped+len(found)-i, err.Error()
+			return nil
 		case onlyThis:
 			out.Skipped, out.SkippedReason, err = out.Skipped+1, fmt.Sprintf("revision %d: %s", revision.Revision, err), nil
 		case err != nil:
