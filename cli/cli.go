@@ -100,7 +100,7 @@ func (s *session) app() *cli.App {
 			tokenCommands{s}.tokenCommand(), tokenCommands{s}.accessCommand(), webhookCommands{s}.webhookCommand(), sourceCommands{s}.sourceCommand(), policyCommands{s}.policyCommand(), authCommands{s}.authCommand(), revisionCommands{s}.revisionCommand(), ownershipCommands{s}.ownershipCommand(),
 			s.applyCommand(), s.planCommand(), s.diffCommand(), exporter{s}.exportCommand(), s.restoreCommand(), s.backupCommand(),
 			inputCommands{s}.inputsCommand(), s.explainCommand(), s.apiResourcesCommand(), statusCommands{s}.statusCommand(), s.waitCommand(), s.demoCommand(),
-			bootstrapper{s}.bootstrapCommand(), renderer{s}.renderCommand(), importer{s}.importCommand(), s.handoverCommand(),
+			bootstrapper{s}.bootstrapCommand(), s.mcpCommand(), renderer{s}.renderCommand(), importer{s}.importCommand(), s.handoverCommand(),
 			contexts{s}.configCommand(), s.completionCommand(), statusCommands{s}.versionCommand(), s.completeCommand(), s.docsCommand(),
 		),
 		Reader: s.Env.Stdin, Writer: s.Env.Stdout, ErrWriter: s.Env.Stderr,
