@@ -206,6 +206,15 @@ func RemovalSentence(plan api.Plan) string {
 	return ""
 }
 
+// OtherWarnings returns the warnings of a plan without those about failed policies, which its verdicts have, too.
+func OtherWarnings(plan api.Plan) []string {
+	return slices.DeleteFunc(slices.Clone(plan.Warnings), func(warning string) bool {
+		return slices.ContainsFunc(plan.Policies, func(v api.PolicyVerdict) bool {
+			return v.Failed && strings.TrimPrefix(warning, "the change would be refused: ") == fmt.Sprintf("policy %q: %s", v.ID, v.Message)
+		})
+	})
+}
+
 // Count returns a number with its noun, which gets an s unless the number is 1: "1 cluster", "2 clusters".
 func Count(n int, noun string) string {
 	if n == 1 {

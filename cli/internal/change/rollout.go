@@ -14,6 +14,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/internal/stages"
 	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 	"github.com/urfave/cli/v2"
 )
@@ -91,52 +92,19 @@ func (s *Engine) CreateRollout(c *cli.Context, client conn.Client, body map[stri
 
 // AddStages adds the stages of the flags to the body of a request.
 func AddStages(c *cli.Context, body map[string]any) error {
-	stages := c.StringSlice("stage")
-	if len(stages) == 0 {
+	texts := c.StringSlice("stage")
+	if len(texts) == 0 {
 		return nil
 	}
-	parsed := make([]map[string]any, len(stages))
-	for i, text := range stages {
+	parsed := make([]api.RolloutStage, len(texts))
+	for i, text := range texts {
 		var err error
-		if parsed[i], err = stageOf(text); err != nil {
-			return err
+		if parsed[i], err = stages.Parse(text); err != nil {
+			return args.Errorf("--stage %v", err)
 		}
 	}
 	body["stages"] = parsed
 	return nil
-}
-
-// stageOf parses a stage of the command line.
-func stageOf(text string) (map[string]any, error) {
-	name, selector, ok := strings.Cut(text, "=")
-	if !ok || name == "" || selector == "" {
-		return nil, args.Errorf("--stage %q is not NAME=SELECTOR", text)
-	}
-	stage := map[string]any{"name": name}
-	selector, options, _ := strings.Cut(selector, ":")
-	for option := range strings.SplitSeq(options, ":") {
-		number, percent := strings.CutSuffix(option, "%")
-		n, notNumber := strconv.Atoi(number)
-		soak, isSoak := strings.CutPrefix(option, "soak=")
-		switch {
-		case option == "" && options == "" && !strings.HasSuffix(text, ":"):
-		case option == "approve":
-			stage["approval"] = true
-		case isSoak && soak != "":
-			stage["gate"] = map[string]any{"soak": soak}
-		case notNumber == nil && n > 0 && percent:
-			stage["percent"] = n
-		case notNumber == nil && n > 0:
-			stage["count"] = n
-		default:
-			return nil, args.Errorf("--stage %q: after a colon there must be a number of clusters, a number and %%, soak=DURATION, or approve", text)
-		}
-	}
-	if stage["selector"] = selector; selector == "*" {
-		delete(stage, "selector")
-		stage["all"] = true
-	}
-	return stage, nil
 }
 
 // inRollout returns a change that creates a rollout of ch, if --rollout is set.

@@ -46,7 +46,7 @@ func Plan(plan api.Plan, made *Objects, style Style) string {
 		w.groups(w.groupsOf(plan), "cluster")
 	}
 	w.ownership(plan.Ownership)
-	for i, warning := range groupWarnings(otherWarnings(plan), style.Full) {
+	for i, warning := range groupWarnings(summarize.OtherWarnings(plan), style.Full) {
 		if i == 0 {
 			w.linef("")
 		}
@@ -121,15 +121,6 @@ func (w *writer) counts(plan api.Plan) {
 		}
 		w.linef("%s", w.paint(color, render.Printable(line)))
 	}
-}
-
-// otherWarnings returns the warnings of a plan without those about policies, which are shown with the totals.
-func otherWarnings(plan api.Plan) []string {
-	return slices.DeleteFunc(slices.Clone(plan.Warnings), func(warning string) bool {
-		return slices.ContainsFunc(plan.Policies, func(v api.PolicyVerdict) bool {
-			return v.Failed && strings.TrimPrefix(warning, "the change would be refused: ") == fmt.Sprintf("policy %q: %s", v.ID, v.Message)
-		})
-	})
 }
 
 // documents lists the changed documents; those of a kind with the same change are only counted if there are many.
