@@ -3946,7 +3946,7 @@ type PlanRequest struct {
 	// Example: dev
 	Stage string `json:"stage,omitempty"`
 
-	// Reason As in a batch; without an effect.
+	// Reason As in a batch; policies read it.
 	//
 	// Example: CHG-1234: podinfo 6.9.0 in dev
 	Reason string `json:"reason,omitempty"`
