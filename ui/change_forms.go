@@ -39,8 +39,10 @@ type changeForm struct {
 type versionInput struct {
 	Action                            string
 	Version, Layer, Cluster, Strategy string
+	OneCluster                        bool     // the scope is a cluster
+	Stages                            string   // lines of NAME=SELECTOR, with Strategy ownStages
 	Values                            string   // lines of PATH=VALUE, or PATH- to remove one
-	Problem                           string   // with Values
+	Problem                           string   // with the fields
 	Known                             []string // versions, the newest first
 	Layers, Strategies                []string // to choose from
 }
@@ -241,7 +243,7 @@ func (req *pageRequest) plan(p changeForm) (*api.Plan, error) {
 	case p.Rollout != nil:
 		return req.planRollout(*p.Rollout)
 	}
-	plan, err := req.fleet.PlanWithResponse(req.r.Context(), nil, api.PlanRequest{Operations: p.operations()})
+	plan, err := req.fleet.PlanWithResponse(req.r.Context(), nil, api.PlanRequest{Operations: p.operations(), Reason: req.reason()})
 	if err != nil {
 		return nil, err
 	}
@@ -250,13 +252,14 @@ func (req *pageRequest) plan(p changeForm) (*api.Plan, error) {
 
 // change makes the change of a form with the hash of its plan, and returns the address of the page to show then.
 func (req *pageRequest) change(p changeForm, hash, reason string) (string, error) {
+	override := optional(strings.TrimSpace(req.r.PostFormValue("override"))) // policies
 	if f := p.Freeze; f != nil {
 		f.Reason = reason
 		_, err := req.fleet.CreateFreezeWithResponse(req.r.Context(), &api.CreateFreezeParams{XChangeReason: &reason}, *f)
 		return prefix + "/", err
 	}
 	if r := p.Rollout; r != nil {
-		params := api.ChangeRolloutParams{Stage: optional(r.Stage), PlanHash: &hash, XChangeReason: &reason}
+		params := api.ChangeRolloutParams{Stage: optional(r.Stage), PlanHash: &hash, XChangeReason: &reason, XFleetOverridePolicy: override}
 		_, err := req.fleet.ChangeRolloutWithResponse(req.r.Context(), r.ID, r.Action, &params)
 		return link("rollouts", r.ID), err
 	}
@@ -267,10 +270,10 @@ func (req *pageRequest) change(p changeForm, hash, reason string) (string, error
 	}
 	if r := p.Create; r != nil {
 		r.Description = reason
-		_, err := req.fleet.CreateRolloutWithResponse(req.r.Context(), &api.CreateRolloutParams{PlanHash: &hash, XChangeReason: &reason}, *r)
+		_, err := req.fleet.CreateRolloutWithResponse(req.r.Context(), &api.CreateRolloutParams{PlanHash: &hash, XChangeReason: &reason, XFleetOverridePolicy: override}, *r)
 		return link("rollouts", r.ID), err
 	}
-	made, err := req.fleet.ApplyBatchWithResponse(req.r.Context(), nil, api.BatchRequest{Operations: p.operations(), PlanHash: hash, Reason: reason})
+	made, err := req.fleet.ApplyBatchWithResponse(req.r.Context(), &api.ApplyBatchParams{XFleetOverridePolicy: override}, api.BatchRequest{Operations: p.operations(), PlanHash: hash, Reason: reason})
 	if err != nil {
 		return "", err
 	}
@@ -295,7 +298,7 @@ type rolloutChange struct{ ID, Action, Stage string }
 
 // planRollout returns the plan of an action on a rollout.
 func (req *pageRequest) planRollout(r rolloutChange) (*api.Plan, error) {
-	plan, err := req.fleet.PlanWithResponse(req.r.Context(), nil, api.PlanRequest{Rollout: r.ID, Action: r.Action, Stage: r.Stage})
+	plan, err := req.fleet.PlanWithResponse(req.r.Context(), nil, api.PlanRequest{Rollout: r.ID, Action: r.Action, Stage: r.Stage, Reason: req.reason()})
 	if err != nil {
 		return nil, err
 	}

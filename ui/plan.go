@@ -33,12 +33,20 @@ type planView struct {
 	Groups        []groupView
 	More          int // groups not shown
 
-	Approve   string // the address of the approval that the change needs first; empty: none, or the token may not
-	Offered   bool   // the token may apply it here
-	Denied    string // reason why the visitor's rights do not permit to apply it; empty: they do
-	Problem   string // with the submitted form
-	Reason    string // as submitted
-	Protected string // environments to type as confirmation of removals
+	Policies    []policyRow              // that failed, those that refuse first
+	RefusedBy   []string                 // policies that refuse the change
+	MayOverride bool                     // the visitor may override them
+	ApproveFor  string                   // the subject for whom a second person can approve the plan; empty: an approval changes nothing
+	Stages      []api.RolloutStageStatus // of a rollout that would be created
+	Automatic   bool                     // the server starts them
+	File        string                   // the changed document as a file; empty: none
+	FileHidden  bool                     // it has values that may be secrets
+	Approve     string                   // the address of the approval that the change needs first; empty: none, or the token may not
+	Offered     bool                     // the token may apply it here
+	Denied      string                   // reason why the visitor's rights do not permit to apply it; empty: they do
+	Problem     string                   // with the submitted form
+	Reason      string                   // as submitted
+	Protected   string                   // environments to type as confirmation of removals
 }
 
 // groupView is a group of clusters with the same effect.
@@ -79,12 +87,21 @@ func (req *pageRequest) showPlan(p changeForm, status int, problem, reason strin
 	if err == nil {
 		err = req.addEffect(p, plan)
 	}
+	if err == nil && p.Create != nil {
+		view.Stages, view.Automatic, err = req.plannedStages(*p.Create)
+	}
 	refused, answered := errors.AsType[*client.Error](err)
 	switch {
 	case err == nil:
 		if view.Denied = takeDenial(plan); view.Denied != "" {
 			view.Offered = false
 		}
+		view.Policies, view.RefusedBy = failedPolicies(*plan, p)
+		if needsApproval(view.Policies) {
+			view.ApproveFor = req.subject()
+		}
+		view.MayOverride = len(view.RefusedBy) > 0 && p.Source == "" && (req.may("admin") || req.may("override_policy"))
+		plan.Warnings = summarize.OtherWarnings(*plan)
 		view.Plan = *plan
 		if p.Rollout != nil && awaitsApproval(plan) && req.mayChange(approving, kindRollout, p.Rollout.ID) {
 			view.Approve = rolloutLink(p.Rollout.ID, "approve", p.Rollout.Stage)
@@ -98,7 +115,7 @@ func (req *pageRequest) showPlan(p changeForm, status int, problem, reason strin
 		for _, group := range view.Groups {
 			view.Hidden = view.Hidden || group.Hidden
 		}
-		if err := req.showDocuments(&view); err != nil {
+		if err := errors.Join(req.showDocuments(&view), req.showFile(&view)); err != nil {
 			return err
 		}
 	case answered && p.explains(refused):
@@ -192,7 +209,7 @@ func submitForm(makeForm func(*pageRequest) (changeForm, error)) func(*pageReque
 
 // apply applies a form. It shows the plan again if the reason or the confirmation is missing or the fleet has changed since.
 func (req *pageRequest) apply(p changeForm) error {
-	reason, hash := strings.TrimSpace(req.r.PostFormValue("reason")), req.r.PostFormValue("plan_hash")
+	reason, hash := req.reason(), req.r.PostFormValue("plan_hash")
 	switch {
 	case p.incomplete():
 		return req.showPlan(p, http.StatusBadRequest, "Enter a version first.", reason)
@@ -200,6 +217,8 @@ func (req *pageRequest) apply(p changeForm) error {
 		return req.showPlan(p, http.StatusBadRequest, "View the plan first.", reason)
 	case reason == "":
 		return req.showPlan(p, http.StatusBadRequest, "Enter a reason: it is stored with the revision.", reason)
+	case req.r.PostForm.Has("check"): // whether policies permit the change for the reason
+		return req.showPlan(p, http.StatusOK, "", reason)
 	}
 	plan, err := req.plan(p)
 	if refused, answered := errors.AsType[*client.Error](err); err != nil && (!answered || !p.explains(refused)) { // a refusal is shown below

@@ -132,7 +132,7 @@ func (p *Page) failed(w http.ResponseWriter, r *http.Request, req *pageRequest, 
 		status, view.Headline, view.Detail = http.StatusForbidden, "Your token may not do this", err.Error()
 	case errors.Is(err, errNotAdmin):
 		status, view.Headline, view.Detail = http.StatusForbidden, "Your token may not read this", err.Error()
-	case errors.Is(err, errBadQuery):
+	case errors.Is(err, errBadQuery), errors.Is(err, errBadForm):
 		status, view.Detail = http.StatusBadRequest, err.Error()
 	case errors.Is(err, errTooManyPages):
 		status, view.Headline, view.Detail = http.StatusTooManyRequests, "Too many pages at once", "This session requested too many pages at a time. Nothing was done; try again in a moment."

@@ -163,6 +163,8 @@ func (req *pageRequest) reveal() bool { return req.query("reveal") == "true" }
 
 var errBadQuery = errors.New("the query of the address cannot be read: escape % and ; after the question mark")
 
+var errBadForm = errors.New("the form cannot be read, or is larger than 64 KiB")
+
 var errNotFound = errors.New("page not found")
 
 var errMayNotWrite = errors.New("your token may read the fleet but not change it")

@@ -88,6 +88,9 @@ func New(cfg Config) (*Page, error) {
 			p.routes.Handle("POST "+prefix+pattern, p.pageHandler(submitForm(makeForm)))
 		}
 	}
+	for _, method := range []string{"GET ", "POST "} { // it changes nothing, so it needs no setting
+		p.routes.Handle(method+prefix+"/components/{id}/version/plan", p.pageHandler(showVersionPlan))
+	}
 	p.routes.Handle("GET "+prefix, http.RedirectHandler(prefix+"/", http.StatusMovedPermanently))
 	return p, nil
 }
@@ -108,7 +111,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // maxFormBytes is the size limit of a request body, in bytes.
-const maxFormBytes = 16 << 10
+const maxFormBytes = 64 << 10
 
 // serve sets the security headers and refuses requests that no page should see: through a proxy with another path, from forms of
 // other sites, with a query that cannot be parsed.
@@ -166,6 +169,10 @@ func (p *Page) pageHandler(show func(*pageRequest) error) http.Handler {
 			return
 		}
 		defer release()
+		if err := r.ParseForm(); err != nil { // of a broken or too large one, some fields would be missing
+			p.failed(w, r, nil, errBadForm)
+			return
+		}
 		req, err := p.newPageRequest(w, r, session)
 		if err == nil {
 			err = req.identify()

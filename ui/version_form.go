@@ -16,10 +16,14 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/internal/redact"
+	"github.com/flux-resourceset/flux-resourceset/internal/stages"
 )
 
-// versionForm changes the version of a component in the catalog, a layer or a cluster, and values in a layer or on a cluster, at once or as
-// a rollout.
+// ownStages is the choice of a rollout with stages that are typed in, in place of the id of a strategy.
+const ownStages = "-"
+
+// versionForm changes the version and values of a component in the catalog, a layer or a cluster, at once or as a rollout. Values are
+// read from the body of a request only: an address is kept in histories and logs.
 func versionForm(req *pageRequest) (changeForm, error) {
 	id := req.r.PathValue("id")
 	doc, err := req.fleet.GetPlatformComponentWithResponse(req.r.Context(), id, nil)
@@ -27,10 +31,7 @@ func versionForm(req *pageRequest) (changeForm, error) {
 		return changeForm{}, err
 	}
 	component := *doc.JSON200
-	in := &versionInput{
-		Action: link("components", id, "version"), Version: strings.TrimSpace(req.query("version")), Layer: req.query("layer"), Cluster: strings.TrimSpace(req.query("cluster")), Strategy: req.query("strategy"),
-		Values: strings.ReplaceAll(req.query("values"), "\r\n", "\n"),
-	}
+	in := req.versionInput(id)
 	form := changeForm{
 		Headline: "Change the version or values of " + id, Button: "Change " + id, NoChange: "Nothing would change: this is set there already.", NavSection: "components",
 		Crumbs: []pageLink{{"Components", link("components")}, {id, link("components", id)}}, Input: in, Command: "frs component set " + id,
@@ -39,51 +40,155 @@ func versionForm(req *pageRequest) (changeForm, error) {
 		return form, err
 	}
 	values, problem := in.values()
-	if in.Problem = problem; problem != "" {
+	typed, stageProblem := in.stages()
+	if in.Problem = cmp.Or(in.Problem, problem, stageProblem); in.Problem != "" {
 		return form, nil
 	}
-	var operations []api.Operation
-	if in.Version != "" {
-		operations = append(operations, versionOperation(component, in))
-	}
-	if len(values) > 0 {
-		operations = append(operations, in.on(api.Operation{Op: client.OpPatchValues, ComponentID: id, Values: values}))
-	}
+	operations := changeOperations(component, in, values)
 	if len(operations) == 0 {
 		return form, nil
 	}
 	form.Operation, form.Also = operations[0], operations[1:]
+	form.Command += in.flags(component)
+	if in.Strategy != "" {
+		rollout, err := req.rolloutID(id, in)
+		if err != nil {
+			return form, err
+		}
+		form.Create = &api.RolloutCreate{ID: rollout, Operations: operations, Strategy: in.Strategy, Stages: typed}
+		form.Command += " --rollout " + rollout
+		origin := "those of the strategy " + in.Strategy
+		if in.Strategy == ownStages {
+			form.Create.Strategy, origin = "", "as entered"
+		} else {
+			form.Command += " --strategy " + shellWord(in.Strategy)
+		}
+		for _, stage := range typedLines(in.Stages) {
+			form.Command += " --stage " + shellWord(stage)
+		}
+		form.Button = "Create rollout"
+		form.Notes = []string{"The rollout " + rollout + " is created; its stages are " + origin + ". No cluster is served the change before a stage starts."}
+	}
+	return form, nil
+}
+
+// versionInput returns the fields of the form as they were sent: scope is catalog, layer/NAME or cluster. An address has the layer or the
+// cluster in place of it.
+func (req *pageRequest) versionInput(id string) *versionInput {
+	text := func(name string) string { return strings.TrimSpace(req.r.FormValue(name)) }
+	in := &versionInput{
+		Action: link("components", id, "version"), Version: text("version"), Layer: text("layer"), Cluster: text("cluster"), Strategy: text("strategy"),
+		Stages: strings.ReplaceAll(text("stages"), "\r\n", "\n"), Values: strings.ReplaceAll(strings.TrimSpace(req.r.PostFormValue("values")), "\r\n", "\n"),
+	}
+	if req.r.PostForm.Has("scope") {
+		scope := req.r.PostFormValue("scope")
+		in.Layer, _ = strings.CutPrefix(scope, "layer/")
+		switch {
+		case scope == "cluster" && in.Cluster == "":
+			in.Layer, in.Problem = "", "enter the name of the cluster"
+		case scope == "cluster":
+			in.Layer = ""
+		case scope == "catalog":
+			in.Layer, in.Cluster = "", ""
+		default:
+			in.Cluster = ""
+		}
+	}
+	in.OneCluster = in.Cluster != "" || in.Problem != ""
+	if in.Strategy != ownStages {
+		in.Stages = ""
+	}
+	return in
+}
+
+// Address returns the address of the form with its fields, but without values.
+func (in *versionInput) Address() string {
+	query := url.Values{}
+	for name, value := range map[string]string{"version": in.Version, "layer": in.Layer, "cluster": in.Cluster, "strategy": in.Strategy, "stages": in.Stages} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	return strings.TrimSuffix(in.Action+"?"+query.Encode(), "?")
+}
+
+// Revealed returns the address of the plan of the fields with masked values revealed.
+func (in *versionInput) Revealed() string {
+	address, query, _ := strings.Cut(in.Address(), "?")
+	return address + "/plan?" + query + "&reveal=true"
+}
+
+// showVersionPlan shows the plan of a submitted form. Without values, it is the page with the fields in its address, which can be shared.
+func showVersionPlan(req *pageRequest) error {
+	form, err := versionForm(req)
+	if err != nil {
+		return err
+	}
+	if req.r.Method == http.MethodGet || !req.reveal() && form.Input.Problem == "" && form.Input.Values == "" {
+		req.redirect(form.Input.Address())
+		return nil
+	}
+	return req.showPlan(form, http.StatusOK, "", "")
+}
+
+// changeOperations returns the operations of the form: one patch of the catalog, or one operation for the version and one for the values.
+func changeOperations(component api.PlatformComponent, in *versionInput, values json.RawMessage) (operations []api.Operation) {
+	field := "component_version"
+	if component.Type == "kustomize" {
+		field = "oci_tag"
+	}
+	if in.Cluster == "" && in.Layer == "" {
+		patch := map[string]any{}
+		if in.Version != "" {
+			patch[field] = in.Version
+		}
+		if values != nil {
+			patch["patches"] = values
+		}
+		if len(patch) == 0 {
+			return nil
+		}
+		text, _ := json.Marshal(patch) //nolint:errchkjson // strings and JSON
+		return []api.Operation{{Op: client.OpPatch, Kind: client.KindPlatformComponent, ID: component.ID, Patch: text}}
+	}
+	if in.Version != "" {
+		op := in.on(api.Operation{Op: client.OpSetComponent, ComponentID: component.ID})
+		if field == "oci_tag" {
+			op.OCITag = nullable.NewNullableWithValue(in.Version)
+		} else {
+			op.ComponentVersion = nullable.NewNullableWithValue(in.Version)
+		}
+		operations = append(operations, op)
+	}
+	if values != nil {
+		operations = append(operations, in.on(api.Operation{Op: client.OpPatchValues, ComponentID: component.ID, Values: values}))
+	}
+	return operations
+}
+
+// flags returns the flags of the command line for the version and the values, and where they are set.
+func (in *versionInput) flags(component api.PlatformComponent) (flags string) {
 	switch {
 	case in.Cluster != "":
-		form.Command += " --cluster " + shellWord(in.Cluster)
+		flags += " --cluster " + shellWord(in.Cluster)
 	case in.Layer != "":
-		form.Command += " --layer " + shellWord(in.Layer)
+		flags += " --layer " + shellWord(in.Layer)
 	}
 	if in.Version != "" {
 		flag := " --component-version "
 		if component.Type == "kustomize" {
 			flag = " --oci-tag "
 		}
-		form.Command += flag + shellWord(in.Version)
+		flags += flag + shellWord(in.Version)
 	}
-	for _, line := range in.lines() {
+	for _, line := range typedLines(in.Values) {
 		if path, removed := strings.CutSuffix(line, "-"); removed && !strings.Contains(line, "=") {
-			form.Command += " --unset " + shellWord(path)
+			flags += " --unset " + shellWord(path)
 		} else {
-			form.Command += " --set " + shellWord(line)
+			flags += " --set " + shellWord(line)
 		}
 	}
-	if in.Strategy != "" {
-		rollout, err := req.rolloutID(id, in)
-		if err != nil {
-			return form, err
-		}
-		form.Create = &api.RolloutCreate{ID: rollout, Operations: operations, Strategy: in.Strategy}
-		form.Button = "Create rollout"
-		form.Notes = []string{"The rollout " + form.Create.ID + " is created; its stages are those of the strategy " + in.Strategy + ". No cluster is served the change before a stage starts."}
-		form.Command += " --rollout " + form.Create.ID + " --strategy " + shellWord(in.Strategy)
-	}
-	return form, nil
+	return flags
 }
 
 // readChoices reads what the form offers: known versions, the layers that have the component, and the strategies.
@@ -104,7 +209,8 @@ func (req *pageRequest) readChoices(component api.PlatformComponent, in *version
 		return err
 	}
 	for _, l := range *layers.JSON200 {
-		if slices.ContainsFunc(l.PlatformComponents, func(a api.LayerComponent) bool { return a.ID == component.ID }) {
+		_, overridden := l.Overrides[component.ID]
+		if overridden || l.ID == in.Layer || slices.ContainsFunc(l.PlatformComponents, func(a api.LayerComponent) bool { return a.ID == component.ID }) {
 			in.Layers = append(in.Layers, l.ID)
 		}
 	}
@@ -118,26 +224,6 @@ func (req *pageRequest) readChoices(component api.PlatformComponent, in *version
 	return nil
 }
 
-// versionOperation returns the operation that sets the version where the form says.
-func versionOperation(component api.PlatformComponent, in *versionInput) api.Operation {
-	kustomize := component.Type == "kustomize"
-	if in.Cluster == "" && in.Layer == "" {
-		field := "component_version"
-		if kustomize {
-			field = "oci_tag"
-		}
-		text, _ := json.Marshal(in.Version) //nolint:errchkjson // a string
-		return api.Operation{Op: client.OpPatch, Kind: client.KindPlatformComponent, ID: component.ID, Patch: fmt.Appendf(nil, "{%q:%s}", field, text)}
-	}
-	op := in.on(api.Operation{Op: client.OpSetComponent, ComponentID: component.ID})
-	if kustomize {
-		op.OCITag = nullable.NewNullableWithValue(in.Version)
-	} else {
-		op.ComponentVersion = nullable.NewNullableWithValue(in.Version)
-	}
-	return op
-}
-
 // on returns an operation on the cluster or the layer of the form.
 func (in *versionInput) on(op api.Operation) api.Operation {
 	if in.Cluster != "" {
@@ -148,9 +234,20 @@ func (in *versionInput) on(op api.Operation) api.Operation {
 	return op
 }
 
-// lines returns the lines with values.
-func (in *versionInput) lines() (lines []string) {
-	for line := range strings.Lines(in.Values) {
+// Kind returns the kind of the document that changes, as files name it.
+func (in *versionInput) Kind() string {
+	switch {
+	case in.Cluster != "":
+		return client.KindCluster
+	case in.Layer != "":
+		return client.KindLayer
+	}
+	return client.KindPlatformComponent
+}
+
+// typedLines returns the lines of a text without spaces around them and without empty ones.
+func typedLines(text string) (lines []string) {
+	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line != "" {
 			lines = append(lines, line)
 		}
@@ -158,14 +255,27 @@ func (in *versionInput) lines() (lines []string) {
 	return lines
 }
 
+// stages returns the stages that were typed in, nil if a strategy has them. The problem is for the person who entered them.
+func (in *versionInput) stages() (out []api.RolloutStage, problem string) {
+	lines := typedLines(in.Stages)
+	if in.Strategy == ownStages && len(lines) == 0 {
+		return nil, "enter the stages, one in each line, such as canary=environment=dev"
+	}
+	for _, line := range lines {
+		stage, err := stages.Parse(line)
+		if err != nil {
+			return nil, err.Error()
+		}
+		out = append(out, stage)
+	}
+	return out, ""
+}
+
 // values returns the values by path as JSON, nil if there are none; null removes one. The problem is for the person who entered them.
 func (in *versionInput) values() (values json.RawMessage, problem string) {
-	lines := in.lines()
+	lines := typedLines(in.Values)
 	if len(lines) == 0 {
 		return nil, ""
-	}
-	if in.Cluster == "" && in.Layer == "" {
-		return nil, "values of the catalog are changed on the command line: frs component set NAME --set PATH=VALUE. Choose a layer, or begin at a cluster"
 	}
 	given := map[string]any{}
 	for _, line := range lines {
@@ -180,7 +290,7 @@ func (in *versionInput) values() (values json.RawMessage, problem string) {
 		case path == "" || !found && !cut:
 			return nil, fmt.Sprintf("%q is not PATH=VALUE: write PATH=VALUE, such as replicaCount=3, or PATH- to remove one", line)
 		case isSecretValue(path, value):
-			return nil, fmt.Sprintf("%q may be a secret, and would be in the address of this page: keep it in a Secret on the cluster, with values_from", path)
+			return nil, fmt.Sprintf("%q may be a secret, and the history would keep it: keep it in a Secret on the cluster, with values_from", path)
 		case twice:
 			return nil, fmt.Sprintf("%q is set twice", path)
 		case found:

@@ -1,7 +1,10 @@
 package ui_test
 
 import (
+	"html"
 	"net/http"
+	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -26,7 +29,7 @@ func TestVersionForm(t *testing.T) {
 	empty := env.get(page).body
 	require.NotContains(t, empty, "plan_hash")
 	require.NotContains(t, empty, "Nothing would change")
-	require.Contains(t, empty, `<option value="dev-apps">layer dev-apps</option>`)
+	require.Contains(t, empty, `<option value="layer/dev-apps">layer dev-apps</option>`)
 	require.Contains(t, empty, `<option value="waves">rollout, by waves</option>`)
 	env.unchanged(func() {
 		require.Equal(t, http.StatusBadRequest, env.send(env.client, http.MethodPost, page, changeForm{}.form("x")).status)
@@ -46,7 +49,7 @@ func TestVersionForm(t *testing.T) {
 		}
 	})
 	layer := env.get(page + "?version=6.10.0&layer=dev-apps").body
-	require.Contains(t, layer, `<option value="dev-apps" selected>`)
+	require.Contains(t, layer, `<option value="layer/dev-apps" selected>`)
 	require.NotContains(t, env.get("/ui/components/nothing/version").body, "plan_hash")
 
 	require.Contains(t, env.get("/ui/components/podinfo").body, "Change version or values…")
@@ -58,54 +61,155 @@ func TestVersionForm(t *testing.T) {
 	require.Contains(t, env.get(page+"?version=%3E%3D6.10.0+%3C7.0.0").body, "frs component set podinfo --component-version &#39;&gt;=6.10.0 &lt;7.0.0&#39;<", "a shell reads the range as one word")
 }
 
-// TestValuesForm: values change in a layer or on a cluster, alone or with the version, in one change.
+// typed is a submitted form of the version and the values of a component.
+func typed(scope, values string, more ...string) url.Values {
+	form := url.Values{"scope": {scope}, "values": {values}}
+	for i := 0; i < len(more); i += 2 {
+		form.Set(more[i], more[i+1])
+	}
+	return form
+}
+
+// plan submits the form of podinfo, and returns the plan.
+func (env *testEnv) plan(form url.Values) response {
+	env.t.Helper()
+	return env.send(env.client, http.MethodPost, podinfoVersion+"/plan", form)
+}
+
+// make submits the plan that a form shows.
+func (env *testEnv) make(form url.Values) response {
+	env.t.Helper()
+	plan := env.plan(form)
+	require.Equal(env.t, http.StatusOK, plan.status, plan.body)
+	hash := planHashField.FindStringSubmatch(plan.body)
+	require.Len(env.t, hash, 2, plan.body)
+	sent := changeForm{}.form(hash[1])
+	sent["values"] = form["values"]
+	return env.send(env.client, http.MethodPost, html.UnescapeString(decideAction.FindStringSubmatch(plan.body)[1]), sent)
+}
+
+const podinfoVersion = "/ui/components/podinfo/version"
+
+var decideAction = regexp.MustCompile(`class="card decide" method="post" action="([^"]*)"`)
+
+// TestValuesForm: values change in the catalog, in a layer or on a cluster, alone or with the version, in one change. They are in no address.
 func TestValuesForm(t *testing.T) {
 	t.Parallel()
 	env := setupChangeForms(t, writeToken)
 	env.edit(layerWithPodinfo)
-	const page = "/ui/components/podinfo/version"
 	env.unchanged(func() {
-		for query, says := range map[string]string{
-			"?values=replicaCount%3D3":                                             "values of the catalog are changed on the command line",
-			"?layer=dev-apps&values=replicaCount":                                  "is not PATH=VALUE",
-			"?layer=dev-apps&values=%3D3":                                          "is not PATH=VALUE",
-			"?layer=dev-apps&values=a%3D1%0Aa%3D2":                                 "is set twice",
-			"?layer=dev-apps&values=db.password%3Dhunter2":                         "may be a secret",
-			"?layer=dev-apps&values=env%3D%7B%22DB_PASSWORD%22%3A%22x%22%7D":       "may be a secret",
-			"?layer=dev-apps&values=args%3D--api-key%3Dx":                          "may be a secret",
-			"?layer=dev-apps&values=id%3Dghp_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa": "may be a secret",
-			"?layer=nothing&values=a%3D1":                                          "there is no layer",
+		for values, says := range map[string]string{
+			"replicaCount":            "is not PATH=VALUE",
+			"=3":                      "is not PATH=VALUE",
+			"a=1\na=2":                "is set twice",
+			"db.password=abc":         "may be a secret",
+			`env={"DB_PASSWORD":"x"}`: "may be a secret",
+			"args=--api-key=x":        "may be a secret",
+			"id=ghp_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa":              "may be a secret",
+			"</textarea><script>alert(1)</script>":                     "is not PATH=VALUE",
+			strings.Repeat("x", 10_000) + `"<script>alert(1)</script>`: "is not PATH=VALUE",
 		} {
-			rsp := env.get(page + query)
-			require.Equal(t, http.StatusOK, rsp.status, query)
-			require.Contains(t, rsp.body, says, query)
-			require.NotContains(t, rsp.body, `name="plan_hash"`, query)
-			require.NotContains(t, rsp.body, "<script>alert", query)
-			require.Equal(t, http.StatusBadRequest, env.send(env.client, http.MethodPost, page+query, changeForm{}.form("")).status, query)
+			for _, scope := range []string{"catalog", "layer/dev-apps"} {
+				rsp := env.plan(typed(scope, values))
+				require.Equal(t, http.StatusOK, rsp.status, values)
+				require.Contains(t, rsp.body, says, values)
+				require.NotContains(t, rsp.body, `name="plan_hash"`, values)
+				require.NotContains(t, rsp.body, "<script>alert", values)
+				sent := changeForm{}.form("x")
+				sent.Set("values", values)
+				require.Equal(t, http.StatusBadRequest, env.send(env.client, http.MethodPost, podinfoVersion+"?layer=dev-apps", sent).status, values)
+			}
 		}
+		require.Contains(t, env.plan(typed("layer/nothing", "a=1")).body, "there is no layer")
+		require.Contains(t, env.plan(typed("cluster", "a=1")).body, "enter the name of the cluster", "and not everywhere")
+		require.Contains(t, env.plan(typed("cluster", "a=1", "cluster", "nobody")).body, "nobody")
+		require.Equal(t, http.StatusBadRequest, env.plan(typed("catalog", strings.Repeat("a=1\n", 20_000))).status, "too large")
+		require.NotContains(t, env.get(podinfoVersion+"?layer=dev-apps&values=replicaCount%3D3").body, "replicaCount=3</textarea>", "an address has no values")
+		for _, from := range [][]string{{"Origin", "https://evil.example"}, {"Sec-Fetch-Site", "cross-site"}} {
+			require.Equal(t, http.StatusForbidden, env.send(env.client, http.MethodPost, podinfoVersion+"/plan", typed("catalog", "a=1"), from...).status)
+		}
+		shared := env.plan(typed("layer/dev-apps", " ", "version", "6.10.0", "cluster", "cluster-0002"))
+		require.Equal(t, podinfoVersion+"?layer=dev-apps&version=6.10.0", shared.header.Get("Location"), "without values, the address can be shared")
+		require.Equal(t, podinfoVersion+"?version=6.10.0", env.get(podinfoVersion+"/plan?version=6.10.0").header.Get("Location"))
 	})
-	require.NotContains(t, env.get(page+"?layer=dev-apps&values=%3C%2Ftextarea%3E%3Cscript%3Ealert%3D1").body, "<script>alert")
-	query := page + "?layer=dev-apps&version=6.10.0&values=replicaCount%3D3%0D%0Aui.message%3DHello%2C+all"
-	rsp := env.send(env.client, http.MethodPost, query, changeForm{}.form(env.planHash(query)))
-	require.Equal(t, http.StatusSeeOther, rsp.status, rsp.body)
-	layer := func() string {
-		doc, ok := env.replica.State().Get(fleet.KindLayer, "dev-apps")
+	document := func(kind fleet.Kind, id string) string {
+		doc, ok := env.replica.State().Get(kind, id)
 		require.True(t, ok)
 		return string(doc.Body)
 	}
-	for _, text := range []string{`"component_version":"6.10.0"`, `"replicaCount":"3"`, `"ui.message":"Hello, all"`} {
-		require.Contains(t, layer(), text)
+	rsp := env.make(typed("layer/dev-apps", "replicaCount=3\r\nui.message=Hello, <b>all</b>", "version", "6.10.0"))
+	require.Equal(t, http.StatusSeeOther, rsp.status, rsp.body)
+	for _, text := range []string{`"component_version":"6.10.0"`, `"replicaCount":"3"`, `"ui.message":"Hello, `} {
+		require.Contains(t, document(fleet.KindLayer, "dev-apps"), text)
 	}
-	query = page + "?layer=dev-apps&values=ui.message-&strategy="
-	require.Equal(t, http.StatusSeeOther, env.send(env.client, http.MethodPost, query, changeForm{}.form(env.planHash(query))).status)
-	require.NotContains(t, layer(), "ui.message")
-	query = page + "?cluster=cluster-0002&values=replicaCount%3D4"
-	require.Equal(t, http.StatusSeeOther, env.send(env.client, http.MethodPost, query, changeForm{}.form(env.planHash(query))).status)
-	query = page + "?layer=dev-apps&values=replicaCount%3D5&strategy=waves"
-	require.Equal(t, "/ui/rollouts/podinfo-values-dev-apps", env.send(env.client, http.MethodPost, query, changeForm{}.form(env.planHash(query))).header.Get("Location"))
+	require.Equal(t, http.StatusSeeOther, env.make(typed("layer/dev-apps", "ui.message-")).status)
+	require.NotContains(t, document(fleet.KindLayer, "dev-apps"), "ui.message")
+	require.Equal(t, http.StatusSeeOther, env.make(typed("cluster", "replicaCount=4", "cluster", "cluster-0002")).status)
+
+	rsp = env.make(typed("catalog", "replicaCount=2\nui.color=#fff", "version", "6.11.0"))
+	require.Equal(t, http.StatusSeeOther, rsp.status, rsp.body)
+	for _, text := range []string{`"component_version":"6.11.0"`, `"replicaCount":"2"`, `"ui.color":"#fff"`} {
+		require.Contains(t, document(fleet.KindComponent, "podinfo"), text)
+	}
+	require.Equal(t, http.StatusSeeOther, env.make(typed("catalog", "ui.color-")).status)
+	require.NotContains(t, document(fleet.KindComponent, "podinfo"), "ui.color")
+	require.Contains(t, document(fleet.KindComponent, "podinfo"), "replicaCount", "other values stay")
+
+	require.Equal(t, "/ui/rollouts/podinfo-values-dev-apps", env.make(typed("layer/dev-apps", "replicaCount=5", "strategy", "waves")).header.Get("Location"))
 	require.Equal(t, http.StatusSeeOther, env.signIn(readToken).status)
-	require.Contains(t, env.get(page+"?layer=dev-apps&version=6.11.0&values=ui.logo%3D6%0Aui.message%3DHello%2C+all%0Aui.color-").body,
+	require.Contains(t, env.plan(typed("layer/dev-apps", "ui.logo=6\nui.message=Hello, all\nui.color-", "version", "6.11.0")).body,
 		"frs component set podinfo --layer dev-apps --component-version 6.11.0 --set ui.logo=6 --set &#39;ui.message=Hello, all&#39; --unset ui.color<")
+}
+
+// TestVersionFile: the plan has the changed document as a file for apply, and none with masked values.
+func TestVersionFile(t *testing.T) {
+	t.Parallel()
+	env := setupChangeForms(t, writeToken)
+	env.edit(layerWithPodinfo)
+	page := env.get(podinfoVersion + "?version=6.10.0&layer=dev-apps").body
+	file := html.UnescapeString(regexp.MustCompile(`(?s)<pre class="yaml">(.*?)</pre>`).FindStringSubmatch(page)[1])
+	require.Contains(t, file, "id: \"dev-apps\"\nkind: \"layer\"\n")
+	require.Contains(t, file, `component_version: "6.10.0"`)
+	require.NotContains(t, file, "revision")
+	require.Contains(t, page, `<pre class="copied">frs component set podinfo --layer dev-apps --component-version 6.10.0</pre>`)
+	const secret = "/ui/components/grafana/version?version=8.2.0&cluster=cluster-0001"
+	page = env.get(secret).body
+	require.NotContains(t, page, "hunter2")
+	require.NotContains(t, page, `class="yaml"`, "masked values would be written")
+	revealed := env.send(env.client, http.MethodPost, strings.Replace(secret, "version?", "version/plan?", 1)+"&reveal=true", url.Values{})
+	require.Contains(t, revealed.body, `adminPassword: &#34;hunter2&#34;`)
+	require.Equal(t, http.StatusSeeOther, env.signIn(env.issueToken("reader", "read")).status)
+	require.NotContains(t, env.get(podinfoVersion+"?version=6.10.0&layer=dev-apps").body, `class="yaml"`)
+}
+
+// TestOwnStages: a rollout has the stages that were typed in, which the plan shows with their clusters and approvals.
+func TestOwnStages(t *testing.T) {
+	t.Parallel()
+	env := setupChangeForms(t, writeToken)
+	own := func(stages string) url.Values {
+		return typed("catalog", "replicaCount=3", "strategy", "-", "stages", stages)
+	}
+	env.unchanged(func() {
+		for stages, says := range map[string]string{
+			" ": "enter the stages", "canary": "is not NAME=SELECTOR", "canary=id=cluster-0002:half": "after a colon", "<script>alert(1)</script>=*": "", "canary=tier in gold": "",
+		} {
+			rsp := env.plan(own(stages))
+			require.Equal(t, http.StatusOK, rsp.status, stages)
+			require.Contains(t, rsp.body, says, stages)
+			require.NotContains(t, rsp.body, `name="plan_hash"`, stages)
+			require.NotContains(t, rsp.body, "<script>alert", stages)
+		}
+	})
+	const stages = "canary=id=cluster-0002\r\nprod=environment=prod:50%:approve"
+	plan := env.plan(own(stages)).body
+	require.Regexp(t, `canary</th><td class="right">1</td><td class="fill">by hand`, plan)
+	require.Regexp(t, `prod</th><td class="right">1</td><td class="fill">after its approval`, plan)
+	require.Contains(t, plan, "--stage canary=id=cluster-0002 --stage prod=environment=prod:50%:approve")
+	require.Equal(t, "/ui/rollouts/podinfo-values", env.make(own(stages)).header.Get("Location"))
+	made := env.rollout("podinfo-values")
+	require.Len(t, made.Stages, 3)
+	require.True(t, made.Stages[1].Approval)
+	require.Equal(t, http.StatusSeeOther, env.plan(typed("catalog", "", "version", "6.10.0", "strategy", "-", "stages", stages)).status, "an address can have stages")
 }
 
 // TestVersionRolloutAgain: after a rollout was aborted, the same change can be made as a rollout again, and not twice at once.
@@ -140,7 +244,7 @@ func TestVersionInBrowser(t *testing.T) {
 		a.follow(`nav a[href="/ui/components"]`)
 		a.follow(`a[href="/ui/components/podinfo"]`)
 		a.follow(`.actions a.primary`)
-		a.Run(chromedp.SetValue("#layer", "dev-apps", chromedp.ByQuery), chromedp.SetValue("#strategy", "waves", chromedp.ByQuery), chromedp.SendKeys("#version", "6.10.0", chromedp.ByQuery))
+		a.Run(chromedp.SetValue("#scope", "layer/dev-apps", chromedp.ByQuery), chromedp.SetValue("#strategy", "waves", chromedp.ByQuery), chromedp.SendKeys("#version", "6.10.0", chromedp.ByQuery))
 		a.follow(".filter button")
 		require.Contains(t, a.Text("main"), "when all stages have started")
 		a.Screenshot("page-change-version.png")

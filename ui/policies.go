@@ -1,0 +1,56 @@
+package ui
+
+import (
+	"strings"
+
+	"github.com/flux-resourceset/flux-resourceset/client"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// policyRow is a policy that failed for a plan.
+type policyRow struct {
+	api.PolicyVerdict
+
+	Refuses bool
+	Link    string
+}
+
+// failedPolicies returns the policies that failed for a plan, those that refuse first, and the ids of these. A rollout that would be
+// created is judged when its stages start: no policy refuses its creation for the whole effect.
+func failedPolicies(plan api.Plan, p changeForm) (rows []policyRow, refusing []string) {
+	var warning []policyRow
+	for _, v := range plan.Policies {
+		row := policyRow{PolicyVerdict: v, Refuses: v.Action != "warn" && p.Create == nil, Link: linkTo(client.KindPolicy, v.ID)}
+		switch {
+		case !v.Failed:
+		case row.Refuses:
+			rows, refusing = append(rows, row), append(refusing, v.ID)
+		default:
+			warning = append(warning, row)
+		}
+	}
+	return append(rows, warning...), refusing
+}
+
+// needsApproval reports whether only policies refuse that a second person may approve.
+func needsApproval(rows []policyRow) bool {
+	refuses := false
+	for _, row := range rows {
+		if row.Refuses && row.Action != "approve" {
+			return false
+		}
+		refuses = refuses || row.Refuses
+	}
+	return refuses
+}
+
+// reason returns the reason of a submitted form; empty for a plan that is only looked at.
+func (req *pageRequest) reason() string { return strings.TrimSpace(req.r.PostFormValue("reason")) }
+
+// subject returns the visitor as approvals name it.
+func (req *pageRequest) subject() string {
+	if req.identity.Name != "" {
+		return "token:" + req.identity.Name
+	}
+	return req.identity.Actor
+}

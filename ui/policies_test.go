@@ -1,0 +1,99 @@
+package ui_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// policy adds a policy.
+func (env *testEnv) policy(id, action, rule, message string) {
+	env.t.Helper()
+	env.call(http.MethodPost, "/policies", fmt.Sprintf(`{"id":%q,"action":%q,"rule":%q,"message":%q}`, id, action, rule, message))
+}
+
+const newVersion = podinfoVersion + "?version=6.10.0"
+
+// TestPolicyRefuses: the plan shows a policy that refuses in place of the button, once, and whoever may override it can.
+func TestPolicyRefuses(t *testing.T) {
+	t.Parallel()
+	env := setupChangeForms(t, writeToken)
+	env.policy("few", "deny", "effect.count <= 2", `'changes ' + string(effect.count) + ' clusters <script>alert(1)</script>'`)
+	env.policy("many", "warn", "effect.count <= 1", `'rather use a rollout'`)
+	page := env.get(newVersion).body
+	require.Regexp(t, `Policy <a href="/ui/definitions/change-policies/few">few</a> refuses the change: <bdi>changes \d clusters &lt;script&gt;`, page)
+	require.Regexp(t, `many</a> warns: <bdi>rather use a rollout</bdi> \(\d clusters\)`, page)
+	require.Less(t, strings.Index(page, "few</a>"), strings.Index(page, "many</a>"))
+	require.Equal(t, 1, strings.Count(page, "rather use a rollout"))
+	require.Equal(t, 1, strings.Count(page, "changes 8 clusters"))
+	require.NotContains(t, page, "would be refused")
+	require.NotContains(t, page, `<button class="primary " type="submit">`)
+	require.Contains(t, page, "Override the policy")
+	require.NotContains(t, page, "frs approve", "an approval changes nothing")
+
+	hash := env.planHash(newVersion)
+	send := func(override string) response {
+		form := changeForm{}.form(hash)
+		form.Set("override", override)
+		return env.send(env.client, http.MethodPost, newVersion, form)
+	}
+	env.unchanged(func() {
+		for _, override := range []string{"", "many", "nothing", "few\nX-Other: a", strings.Repeat("x", 5000), `<script>alert(1)</script>`} {
+			rsp := send(override)
+			require.GreaterOrEqual(t, rsp.status, 400, override)
+			require.Less(t, rsp.status, 500, override)
+			require.NotContains(t, rsp.body, "<script>alert", override)
+		}
+	})
+	rollout := env.get(newVersion + "&strategy=waves").body
+	require.Contains(t, rollout, "would refuse it at once; each stage is judged when it starts")
+	require.Contains(t, rollout, `<button class="primary " type="submit">Create rollout</button>`)
+
+	// The rights count, when the plan is shown and when the change is made.
+	secret := env.createToken(`{"name":"ops","role":"scoped"}`)
+	env.call(http.MethodPost, "/access", `{"id":"ops","subjects":[{"token":"ops"}],"may":["read","plan","write"]}`)
+	require.Equal(t, http.StatusSeeOther, env.signIn(secret).status)
+	require.NotContains(t, env.get(newVersion).body, `name="override"`)
+	env.unchanged(func() { require.Contains(t, []int{403, 422}, send("few").status) })
+	env.call(http.MethodPatch, "/access/ops", `{"may":["read","plan","write","override_policy"]}`)
+	require.Contains(t, env.get(newVersion).body, `name="override"`)
+	done := send("few")
+	require.Equal(t, http.StatusSeeOther, done.status, done.body)
+	require.Contains(t, env.get(done.header.Get("Location")).body, "override policy/few")
+}
+
+// TestPolicyOfReasons: a policy that reads the reason refuses a plan without one; the form checks the reason, and then offers the change.
+func TestPolicyOfReasons(t *testing.T) {
+	t.Parallel()
+	env := setupChangeForms(t, writeToken)
+	env.policy("ticket", "deny", `change.reason.matches('CHG-[0-9]+')`, `'the reason must name a ticket'`)
+	check := func(reason string) response {
+		return env.send(env.client, http.MethodPost, newVersion, url.Values{"plan_hash": {env.planHash(newVersion)}, "reason": {reason}, "check": {"policies"}})
+	}
+	env.unchanged(func() {
+		require.Contains(t, env.get(newVersion).body, "Check with this reason")
+		require.Contains(t, check("no").body, "the reason must name a ticket")
+		require.Contains(t, check(`CHG-1 "><script>alert(1)</script>`).body, `type="submit">Change podinfo</button>`)
+		require.NotContains(t, check(`"><script>alert(1)</script>`).body, "<script>alert")
+		require.Equal(t, http.StatusBadRequest, check("").status)
+	})
+	require.Equal(t, http.StatusSeeOther, env.send(env.client, http.MethodPost, newVersion, changeForm{}.form(planHashField.FindStringSubmatch(check("CHG-8").body)[1])).status)
+}
+
+// TestPolicyThatNeedsApproval: the plan has the command for a second person.
+func TestPolicyThatNeedsApproval(t *testing.T) {
+	t.Parallel()
+	env := setupChangeForms(t, writeToken)
+	env.policy("by-two", "approve", "effect.count == 0", `'needs a second person'`)
+	require.Equal(t, http.StatusSeeOther, env.signIn(env.issueToken("editor", "write")).status)
+	page := env.get(newVersion).body
+	require.Contains(t, page, "frs approve "+env.planHash(newVersion)+" --for token:editor</code>")
+	require.NotContains(t, page, `type="submit">Change podinfo</button>`)
+	require.NotContains(t, page, `name="override"`, "a token of role write may not")
+	env.policy("never", "deny", "effect.count == 0", `'never'`)
+	require.NotContains(t, env.get(newVersion).body, "frs approve", "the other policy refuses it all the same")
+}
