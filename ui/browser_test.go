@@ -37,11 +37,13 @@ func signInBrowserAs(t *testing.T, env *testEnv, token string, changes ...bool) 
 	return b
 }
 
-// phone is the size of a phone; dark and light are preferred color schemes.
+// phone is the size of a phone, narrow of the smallest one, wide of a desk; dark and light are preferred color schemes.
 var (
-	phone = emulation.SetDeviceMetricsOverride(390, 844, 2, true)
-	dark  = prefers("dark")
-	light = prefers("light")
+	phone  = emulation.SetDeviceMetricsOverride(390, 844, 2, true)
+	narrow = emulation.SetDeviceMetricsOverride(320, 640, 2, true)
+	wide   = emulation.SetDeviceMetricsOverride(1400, 1600, 1, false)
+	dark   = prefers("dark")
+	light  = prefers("light")
 )
 
 func prefers(scheme string) chromedp.Action {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 )
 
@@ -96,4 +97,60 @@ func TestPolicyThatNeedsApproval(t *testing.T) {
 	require.NotContains(t, page, `name="override"`, "a token of role write may not")
 	env.policy("never", "deny", "effect.count == 0", `'never'`)
 	require.NotContains(t, env.get(newVersion).body, "frs approve", "the other policy refuses it all the same")
+}
+
+// TestPlanInBrowser: a plan of values with policies that refuse, and one with stages of its own, fit the screen and are accessible, and the form
+// shows the fields of its scope only.
+func TestPlanInBrowser(t *testing.T) {
+	t.Parallel()
+	env := setup(t, 60)
+	env.edit(createStrategy)
+	env.edit(layerWithPodinfo)
+	env.policy("few", "deny", "effect.count <= 2", `'changes ' + string(effect.count) + ' clusters; use a rollout with smaller stages'`)
+	env.policy("by-two", "approve", "effect.count <= 1", `'needs a second person'`)
+	env.policy("many", "warn", "effect.count <= 1", `'changes more than one cluster'`)
+	a := &user{Browser: signInBrowserAs(t, env, writeToken, true), env: env}
+	visible := func(selector string) (shown bool) {
+		a.Run(chromedp.Evaluate(`document.querySelector("`+selector+`").offsetParent !== null`, &shown))
+		return shown
+	}
+	set := func(selector, value string) chromedp.Action {
+		return chromedp.SetValue(selector, value, chromedp.ByQuery)
+	}
+	look := func(name string) {
+		t.Helper()
+		for style, action := range map[string]chromedp.Action{"": chromedp.Tasks{light, wide}, "dark-": chromedp.Tasks{dark, wide}, "narrow-": chromedp.Tasks{light, narrow}} {
+			a.Run(action)
+			var wider bool
+			a.Run(chromedp.Evaluate(`document.documentElement.scrollWidth > document.documentElement.clientWidth`, &wider))
+			require.False(t, wider, "%s%s is wider than the screen", style, name)
+			require.Empty(t, violations(t, a.Browser), style+name)
+			a.Screenshot("page-" + style + name + ".png")
+		}
+		a.Run(light, wide)
+	}
+	a.start()
+	a.Run(chromedp.Navigate(env.http.URL+podinfoVersion), chromedp.WaitReady("main", chromedp.ByQuery))
+	require.False(t, visible("#cluster"))
+	require.False(t, visible("#stages"))
+	a.Run(set("#scope", "cluster"))
+	require.True(t, visible("#cluster"))
+	a.Run(set("#scope", "catalog"), set("#values", "replicaCount=3\nui.message=Hello"))
+	a.follow(".filter button")
+	a.sees("main", "few refuses the change: changes 60 clusters", "by-two refuses", "many warns")
+	a.Click(".decide summary")
+	a.Click(".copies summary")
+	a.sees(".copies", "--set replicaCount=3")
+	look("policies")
+	a.Run(set("#strategy", "-"))
+	require.True(t, visible("#stages"))
+	a.Run(set("#stages", "canary=id=cluster-0002\nhalf=environment!=prod:50%\nprod=environment=prod:approve"))
+	a.follow(".filter button")
+	a.sees("main", "prod\t15\tafter its approval", "rest\t")
+	look("own-stages")
+	a.Run(chromedp.SendKeys("#reason", "CHG-9", chromedp.ByQuery))
+	a.follow(".decide button.primary")
+	a.At("/ui/rollouts/podinfo-values")
+	a.sees(".stages", "needs approval")
+	require.Empty(t, a.Complaints())
 }

@@ -21,7 +21,7 @@ import (
 var allPages = []string{
 	"/ui/", "/ui/clusters", "/ui/clusters?state=failed", "/ui/clusters?selector=tier%3Dgold&environment=dev&component=grafana", "/ui/clusters?offset=50",
 	"/ui/clusters/cluster-0003", "/ui/clusters/cluster-0001/inputs/platform-components/grafana", "/ui/clusters/cluster-0011",
-	"/ui/components", "/ui/components/grafana", "/ui/layers", "/ui/layers/gold", "/ui/rollouts",
+	"/ui/components", "/ui/components/grafana", "/ui/components/grafana/version?version=8.2.0&strategy=-&stages=dev%3Denvironment%3Ddev", "/ui/layers", "/ui/layers/gold", "/ui/rollouts",
 	"/ui/changes", "/ui/changes?kind=cluster&id=cluster-0001", "/ui/changes/1", "/ui/changes/2", "/ui/changes/3", "/ui/changes/3/revert",
 	"/ui/changes/2/restore?kind=cluster&id=cluster-0001", "/ui/clusters/cluster-0001/delete", "/ui/clusters/cluster-0001/protect", "/ui/components/grafana/delete",
 	"/ui/components/grafana/delete?cascade=true", "/ui/layers/gold/delete", "/ui/search?q=cluster-00",

@@ -57,9 +57,9 @@ func versionForm(req *pageRequest) (changeForm, error) {
 		}
 		form.Create = &api.RolloutCreate{ID: rollout, Operations: operations, Strategy: in.Strategy, Stages: typed}
 		form.Command += " --rollout " + rollout
-		origin := "those of the strategy " + in.Strategy
+		origin := "are those of the strategy " + in.Strategy
 		if in.Strategy == ownStages {
-			form.Create.Strategy, origin = "", "as entered"
+			form.Create.Strategy, origin = "", "were entered here"
 		} else {
 			form.Command += " --strategy " + shellWord(in.Strategy)
 		}
@@ -67,7 +67,7 @@ func versionForm(req *pageRequest) (changeForm, error) {
 			form.Command += " --stage " + shellWord(stage)
 		}
 		form.Button = "Create rollout"
-		form.Notes = []string{"The rollout " + rollout + " is created; its stages are " + origin + ". No cluster is served the change before a stage starts."}
+		form.Notes = []string{"The rollout " + rollout + " is created; its stages " + origin + ". No cluster is served the change before a stage starts."}
 	}
 	return form, nil
 }
