@@ -50,6 +50,20 @@ func prefers(scheme string) chromedp.Action {
 	return emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}})
 }
 
+// looksGood requires that the open page fits wide and narrow screens and is accessible in both themes, and takes pictures of it.
+func (env *testEnv) looksGood(b *testbrowser.Browser, name string) {
+	env.t.Helper()
+	for style, action := range map[string]chromedp.Action{"": chromedp.Tasks{light, wide}, "dark-": chromedp.Tasks{dark, wide}, "narrow-": chromedp.Tasks{light, narrow}} {
+		b.Run(action)
+		var wider bool
+		b.Run(chromedp.Evaluate(`document.documentElement.scrollWidth > document.documentElement.clientWidth`, &wider))
+		require.False(env.t, wider, "%s%s is wider than the screen", style, name)
+		require.Empty(env.t, violations(env.t, b), style+name)
+		b.Screenshot("page-" + style + name + ".png")
+	}
+	b.Run(light, wide)
+}
+
 // screenshots takes a screenshot of each page, by file name, and requires that no page is wider than the screen.
 func screenshots(t *testing.T, b *testbrowser.Browser, env *testEnv, style string, pages map[string]string) {
 	t.Helper()
@@ -165,7 +179,7 @@ func TestAccessibility(t *testing.T) {
 		b.Run(chromedp.Navigate(env.http.URL+path), chromedp.WaitReady("main", chromedp.ByQuery))
 		scan(path)
 	}
-	for _, path := range append([]string{"/ui/sign-in", "/ui/clusters/nobody", "/ui/clusters?selector=in+in", "/ui/components/podinfo", "/ui/rollouts/auto-podinfo", "/ui/webhooks"}, allPages...) {
+	for _, path := range append([]string{"/ui/sign-in", "/ui/clusters/nobody", "/ui/clusters?selector=in+in", "/ui/components/podinfo", "/ui/rollouts/auto-podinfo", "/ui/webhooks", "/ui/clusters/cluster-0003/access"}, allPages...) {
 		look(path)
 	}
 	b.Run(dark) // with other colors

@@ -47,6 +47,17 @@ type versionInput struct {
 	Layers, Strategies                []string // to choose from
 }
 
+// Kind returns the kind of the document that changes, as files name it.
+func (in *versionInput) Kind() string {
+	switch {
+	case in.Cluster != "":
+		return client.KindCluster
+	case in.Layer != "":
+		return client.KindLayer
+	}
+	return client.KindPlatformComponent
+}
+
 // remedy is a link or command to offer when the API refuses a form with an error code.
 type remedy struct{ Code, Label, Link, Meaning string }
 

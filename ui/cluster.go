@@ -39,6 +39,7 @@ type clusterView struct {
 	Freezes []freezeRow
 	Pins    []pinRow // at most one
 	Compare string
+	Access  string // the address of who may change it; empty: the token may not read that
 	// Incident is the state of the cluster as text, to be pasted into a chat.
 	Incident string
 
@@ -70,6 +71,7 @@ type failedInput struct {
 type inputRow struct {
 	api.InputStatus
 	Version string
+	Change  string // the address of the form that changes the component; empty: none
 }
 
 // showCluster shows the status, the desired state and the history of one cluster, also of a decommissioned one.
@@ -106,6 +108,7 @@ func showCluster(req *pageRequest) error {
 	default:
 		return err
 	}
+	changes := !view.Gone && req.mayChange(runningRollout, client.KindCluster, id)
 	for _, l := range known.Lists {
 		list := listView{Name: l.List, State: l.State, Since: l.Since}
 		for _, in := range known.Inputs {
@@ -114,6 +117,9 @@ func showCluster(req *pageRequest) error {
 			}
 			row := inputRow{InputStatus: in}
 			row.Version = versionText(in.ComponentVersion, in.OCITag)
+			if changes && l.List == componentList {
+				row.Change = versionAddress(in.ID, client.KindCluster, id)
+			}
 			list.Inputs = append(list.Inputs, row)
 			if in.Failure != nil {
 				view.Failed = append(view.Failed, failedInput{InputStatus: in, Since: in.Failure.At})
@@ -122,6 +128,9 @@ func showCluster(req *pageRequest) error {
 		view.Lists = append(view.Lists, list)
 	}
 	view.Compare = compareLink(id, "")
+	if !view.Gone && req.may("admin") {
+		view.Access = link("clusters", id, "access")
+	}
 	if !view.Gone && req.mayChange(writing, client.KindCluster, id) {
 		view.Actions = []pageLink{{"Protect…", link("clusters", id, "protect")}, {"Delete…", link("clusters", id, "delete")}}
 		if view.Protect {
@@ -255,7 +264,7 @@ func showInput(req *pageRequest) error {
 			view.Values = append(view.Values, row)
 		}
 	}
-	if list == "platform-components" {
+	if list == componentList {
 		view.Version = req.versionLink(in, client.KindCluster, id)
 	}
 	view.frame = req.frame(in+" on "+id, "clusters")

@@ -107,12 +107,13 @@ func stopForm(req *pageRequest) (changeForm, error) {
 		Headline: "Stop all changes", Button: "Stop", NavSection: "overview", Destructive: true, Notes: []string{note},
 		Crumbs: []pageLink{{"Overview", prefix + "/"}}, Confirm: allClusters, Freeze: &api.FreezeCreate{ID: freezeAll, All: true}, Command: "frs freeze --all --reason REASON",
 	}
-	status, err := req.fleet.GetStatusWithResponse(req.r.Context(), &api.GetStatusParams{Facets: new(true), Limit: new(1)})
+	environments, _, err := req.facet("environment", &api.GetStatusParams{})
 	if err != nil {
 		return form, err
 	}
 	form.Choices = []choice{{allClusters, stopLink(""), true}}
-	for _, e := range environmentsOf(*status.JSON200) {
+	for _, value := range environments {
+		e := value.Value
 		on := e == req.query("environment")
 		form.Choices = append(form.Choices, choice{e, stopLink(e), on})
 		if on {
@@ -129,20 +130,19 @@ func stopForm(req *pageRequest) (changeForm, error) {
 	return form, nil
 }
 
-// environmentsOf returns the environments of clusters, in promotion order.
-func environmentsOf(status api.FleetStatus) (out []string) {
-	if status.Facets == nil {
-		return nil
+// facet returns the values of a property of the clusters: environments in promotion order. others reports whether some are missing.
+func (req *pageRequest) facet(name string, of *api.GetStatusParams) (values []api.FacetValue, others bool, err error) {
+	of.Facets, of.Limit = new(true), new(1)
+	status, err := req.fleet.GetStatusWithResponse(req.r.Context(), of)
+	if err != nil || status.JSON200.Facets == nil {
+		return nil, false, err
 	}
-	for _, f := range *status.Facets {
-		if f.Name != "environment" {
-			continue
-		}
-		for _, v := range f.Values {
-			out = append(out, v.Value)
+	for _, f := range *status.JSON200.Facets {
+		if f.Name == name {
+			return f.Values, f.OtherValues > 0, nil
 		}
 	}
-	return out
+	return nil, false, nil
 }
 
 // endFreezeForm ends a freeze.

@@ -28,6 +28,9 @@ type kind struct {
 // column is a column of a table of documents: a field of the API's document.
 type column struct{ Title, Field string }
 
+// componentList is the list of components that clusters poll.
+const componentList = "platform-components"
+
 // maxListedTokens is the number of tokens that are listed and searched: each cluster may have one.
 const maxListedTokens = 1000
 
@@ -40,7 +43,7 @@ var kinds = []kind{
 		},
 	},
 	{
-		name: client.KindPlatformComponent, list: "platform-components", title: "Components", section: "components",
+		name: client.KindPlatformComponent, list: componentList, title: "Components", section: "components",
 		get: func(ctx context.Context, fleet *client.Client, id string, revision *int64) (*http.Response, error) {
 			return fleet.GetPlatformComponent(ctx, id, &api.GetPlatformComponentParams{Revision: revision})
 		},

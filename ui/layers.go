@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -17,7 +18,14 @@ const maxLayerClusters = 50
 
 type layersView struct {
 	frame
-	Layers []api.Layer
+	Layers []layerRow
+}
+
+type layerRow struct {
+	api.Layer
+
+	Clusters int
+	Unknown  bool // the number of clusters
 }
 
 // showLayers lists the layers by priority, the highest first.
@@ -26,8 +34,20 @@ func showLayers(req *pageRequest) error {
 	if err != nil {
 		return err
 	}
-	view := layersView{Layers: *list.JSON200}
-	slices.SortFunc(view.Layers, func(a, b api.Layer) int { return b.Priority - a.Priority })
+	counts, others, err := req.facet("layer", &api.GetStatusParams{})
+	if err != nil {
+		return err
+	}
+	clusters := map[string]int{}
+	for _, v := range counts {
+		clusters[v.Value] = v.Clusters
+	}
+	var view layersView
+	for _, l := range *list.JSON200 {
+		n, counted := clusters[l.ID]
+		view.Layers = append(view.Layers, layerRow{l, n, others && !counted})
+	}
+	slices.SortFunc(view.Layers, func(a, b layerRow) int { return b.Priority - a.Priority })
 	view.frame = req.frame("Layers", "layers")
 	return req.show("layers", view)
 }
@@ -37,8 +57,9 @@ type layerView struct {
 	Managed     managed
 	Layer       api.Layer
 	Lists       []layerList
+	Components  []layerComponent
 	Clusters    []string // the first
-	More        int
+	Count, More int      // of all, and of those not named
 	All         string
 	Fields      []fieldChange // the settings and values, in After
 	Hidden      bool
@@ -46,6 +67,31 @@ type layerView struct {
 	Changes     []changeRow
 	HistoryLink string
 	Delete      pageLink
+}
+
+// layerComponent is a component that a layer assigns or overrides.
+type layerComponent struct {
+	ID, Version string // Version is empty if the layer sets none
+	Change      string // the address of the form that changes it; empty: the visitor may not
+}
+
+// layerComponents returns the components that a layer assigns or overrides.
+func (req *pageRequest) layerComponents(layer api.Layer) (out []layerComponent) {
+	may := req.mayChange(runningRollout, client.KindLayer, layer.ID)
+	add := func(id, version, tag string) {
+		c := layerComponent{ID: id, Version: cmp.Or(version, tag)}
+		if may {
+			c.Change = versionAddress(id, client.KindLayer, layer.ID)
+		}
+		out = append(out, c)
+	}
+	for _, c := range layer.PlatformComponents {
+		add(c.ID, c.ComponentVersion, c.OCITag)
+	}
+	for _, id := range slices.Sorted(maps.Keys(layer.Overrides)) {
+		add(id, layer.Overrides[id].ComponentVersion, layer.Overrides[id].OCITag)
+	}
+	return out
 }
 
 // layerList holds the entries of one kind in a layer.
@@ -112,7 +158,7 @@ func showLayer(req *pageRequest) error {
 	layer := *doc.JSON200
 	view := layerView{Layer: layer, Managed: req.managedBy(doc.HTTPResponse), HistoryLink: historyLink("layer", id), All: prefix + "/clusters"}
 	view.Clusters = layer.Clusters[:min(len(layer.Clusters), maxLayerClusters)]
-	view.More = len(layer.Clusters) - len(view.Clusters)
+	view.Count, view.More = len(layer.Clusters), len(layer.Clusters)-len(view.Clusters)
 	if layer.Selector != "" {
 		view.All += "?" + url.Values{"selector": {layer.Selector}}.Encode()
 	}
@@ -122,6 +168,8 @@ func showLayer(req *pageRequest) error {
 	if view.Fields, err = layerSettings(doc.Body, req.reveal()); err != nil {
 		return err
 	}
+	view.Components = req.layerComponents(layer)
+	view.Lists = slices.DeleteFunc(view.Lists, func(l layerList) bool { return l.Title == listTitle(componentList) })
 	view.Reveal = req.revealLink()
 	for _, f := range view.Fields {
 		view.Hidden = view.Hidden || f.Hidden

@@ -56,3 +56,27 @@ func TestComponentShowsItsRollouts(t *testing.T) {
 	require.Contains(t, env.get("/ui/components/grafana").body, `href="/ui/rollouts/grafana-8.2"`)
 	require.NotContains(t, env.get("/ui/components/podinfo").body, "/ui/rollouts/grafana-8.2")
 }
+
+// TestLayersCountClusters: the list of layers has the number of clusters and of variables of each, and a layer leads to the form that changes
+// its components, which visitors without the right do not see.
+func TestLayersCountClusters(t *testing.T) {
+	t.Parallel()
+	env := setup(t, 8)
+	env.enableChanges()
+	env.signIn(writeToken)
+	env.call("PATCH", "/layers/gold", `{"variables":{"a":"b"},"platform_components":[{"id":"grafana","component_version":"8.3.0"}],"overrides":{"podinfo":{"component_version":"7.0.0"}}}`)
+	env.call("POST", "/layers", `{"id":"nobody","priority":1,"selector":"tier=none"}`)
+	list := env.get("/ui/layers").body
+	require.Regexp(t, `gold</a></th><td class="right">10</td><td><code>tier=gold</code></td><td class="right">3</td><td class="right">1</td><td class="right">1</td><td class="right">1</td>`, list)
+	require.Regexp(t, `nobody</a></th><td class="right">1</td><td><code>tier=none</code></td><td class="right">0</td>`, list)
+	page := env.get("/ui/layers/gold").body
+	require.Contains(t, page, `<h2>Clusters <span class="faint">3</span>`)
+	require.Regexp(t, `grafana</a></th><td class="fill">8.3.0 <a class="more" href="/ui/components/grafana/version\?layer=gold"`, page)
+	require.Regexp(t, `podinfo</a></th><td class="fill">7.0.0 <a class="more" href="/ui/components/podinfo/version\?layer=gold"`, page)
+	require.Contains(t, env.get("/ui/components/podinfo/version?layer=gold").body, `<option value="layer/gold" selected>`, "an override, too")
+	require.Contains(t, env.get("/ui/clusters/cluster-0002").body, `href="/ui/components/podinfo/version?cluster=cluster-0002"`)
+	env.signIn(readToken)
+	require.NotContains(t, env.get("/ui/layers/gold").body, "/version?layer")
+	require.NotContains(t, env.get("/ui/clusters/cluster-0002").body, "/version?cluster")
+	require.Regexp(t, `(?s)>dev \d+<.*>qa \d+<.*>uat \d+<.*>prod \d+<`, env.get("/ui/components/podinfo").body, "in promotion order")
+}

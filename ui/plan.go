@@ -96,7 +96,7 @@ func (req *pageRequest) showPlan(p changeForm, status int, problem, reason strin
 		if view.Denied = takeDenial(plan); view.Denied != "" {
 			view.Offered = false
 		}
-		view.Policies, view.RefusedBy = failedPolicies(*plan, p)
+		view.Policies, view.RefusedBy = failedPolicies(*plan, p.Create != nil)
 		if needsApproval(view.Policies) {
 			view.ApproveFor = req.subject()
 		}
@@ -115,8 +115,13 @@ func (req *pageRequest) showPlan(p changeForm, status int, problem, reason strin
 		for _, group := range view.Groups {
 			view.Hidden = view.Hidden || group.Hidden
 		}
-		if err := errors.Join(req.showDocuments(&view), req.showFile(&view)); err != nil {
+		if err := req.showDocuments(&view); err != nil {
 			return err
+		}
+		if p.Input != nil && !view.Empty {
+			if view.File, view.FileHidden, err = req.changedFile(p.Input.Kind(), p.operations()); err != nil {
+				return err
+			}
 		}
 	case answered && p.explains(refused):
 		req.showRefusal(&view, refused.Problem)

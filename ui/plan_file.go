@@ -33,35 +33,34 @@ func (req *pageRequest) plannedStages(r api.RolloutCreate) (stages []api.Rollout
 	return made.JSON200.Stages, made.JSON200.Advance == "automatic", nil
 }
 
-// showFile fills in the document of a version form as it would be after the change, for `apply` and for sources. A document with masked
-// values is no file: they would be written.
-func (req *pageRequest) showFile(view *planView) error {
-	if view.Input == nil || view.Empty || !req.mayApply() {
-		return nil
+// changedFile returns the document that operations change as it would be afterwards, for `apply` and for sources; empty if there is none.
+// A document with masked values is no file: they would be written. hidden reports whether that is the reason.
+func (req *pageRequest) changedFile(kind string, operations []api.Operation) (text string, hidden bool, err error) {
+	if !req.mayApply() {
+		return "", false, nil
 	}
-	made, err := req.fleet.ApplyBatchWithResponse(req.r.Context(), &api.ApplyBatchParams{DryRun: new(true), Return: new("documents")},
-		api.BatchRequest{Operations: view.operations(), Reason: req.reason()})
+	made, err := req.fleet.ApplyBatchWithResponse(req.r.Context(), &api.ApplyBatchParams{DryRun: new(true), Return: new("documents")}, api.BatchRequest{Operations: operations, Reason: req.reason()})
 	if _, answered := errors.AsType[*client.Error](err); answered { // the visitor may only plan, or the change is refused
-		return nil
+		return "", false, nil
 	}
 	if err != nil {
-		return err
+		return "", false, err
 	}
 	results := made.JSON200.Results
-	text := results[len(results)-1].Document
-	if len(text) == 0 || len(text) > maxPlanFile {
-		return nil
+	document := results[len(results)-1].Document
+	if len(document) == 0 || len(document) > maxPlanFile {
+		return "", false, nil
 	}
-	var doc map[string]any
-	decoder := json.NewDecoder(bytes.NewReader(text))
+	var fields map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(document))
 	decoder.UseNumber()
-	if err := decoder.Decode(&doc); err != nil {
-		return err
+	if err := decoder.Decode(&fields); err != nil {
+		return "", false, err
 	}
-	maps.DeleteFunc(doc, func(field string, _ any) bool { return slices.Contains(documents.ReadOnly, field) })
-	doc["kind"] = strings.TrimPrefix(view.Input.Kind(), "platform_")
-	if redact.Value(doc, false, &view.FileHidden); !view.FileHidden || req.reveal() {
-		view.File = yamlText(doc)
+	maps.DeleteFunc(fields, func(field string, _ any) bool { return slices.Contains(documents.ReadOnly, field) })
+	fields["kind"] = strings.TrimPrefix(kind, "platform_")
+	if redact.Value(fields, false, &hidden); hidden && !req.reveal() {
+		return "", true, nil
 	}
-	return nil
+	return yamlText(fields), false, nil
 }

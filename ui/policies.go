@@ -1,8 +1,6 @@
 package ui
 
 import (
-	"strings"
-
 	"github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
@@ -17,10 +15,10 @@ type policyRow struct {
 
 // failedPolicies returns the policies that failed for a plan, those that refuse first, and the ids of these. A rollout that would be
 // created is judged when its stages start: no policy refuses its creation for the whole effect.
-func failedPolicies(plan api.Plan, p changeForm) (rows []policyRow, refusing []string) {
+func failedPolicies(plan api.Plan, rollout bool) (rows []policyRow, refusing []string) {
 	var warning []policyRow
 	for _, v := range plan.Policies {
-		row := policyRow{PolicyVerdict: v, Refuses: v.Action != "warn" && p.Create == nil, Link: linkTo(client.KindPolicy, v.ID)}
+		row := policyRow{PolicyVerdict: v, Refuses: v.Action != "warn" && !rollout, Link: linkTo(client.KindPolicy, v.ID)}
 		switch {
 		case !v.Failed:
 		case row.Refuses:
@@ -43,9 +41,6 @@ func needsApproval(rows []policyRow) bool {
 	}
 	return refuses
 }
-
-// reason returns the reason of a submitted form; empty for a plan that is only looked at.
-func (req *pageRequest) reason() string { return strings.TrimSpace(req.r.PostFormValue("reason")) }
 
 // subject returns the visitor as approvals name it.
 func (req *pageRequest) subject() string {

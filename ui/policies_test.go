@@ -117,18 +117,6 @@ func TestPlanInBrowser(t *testing.T) {
 	set := func(selector, value string) chromedp.Action {
 		return chromedp.SetValue(selector, value, chromedp.ByQuery)
 	}
-	look := func(name string) {
-		t.Helper()
-		for style, action := range map[string]chromedp.Action{"": chromedp.Tasks{light, wide}, "dark-": chromedp.Tasks{dark, wide}, "narrow-": chromedp.Tasks{light, narrow}} {
-			a.Run(action)
-			var wider bool
-			a.Run(chromedp.Evaluate(`document.documentElement.scrollWidth > document.documentElement.clientWidth`, &wider))
-			require.False(t, wider, "%s%s is wider than the screen", style, name)
-			require.Empty(t, violations(t, a.Browser), style+name)
-			a.Screenshot("page-" + style + name + ".png")
-		}
-		a.Run(light, wide)
-	}
 	a.start()
 	a.Run(chromedp.Navigate(env.http.URL+podinfoVersion), chromedp.WaitReady("main", chromedp.ByQuery))
 	require.False(t, visible("#cluster"))
@@ -141,13 +129,13 @@ func TestPlanInBrowser(t *testing.T) {
 	a.Click(".decide summary")
 	a.Click(".copies summary")
 	a.sees(".copies", "--set replicaCount=3")
-	look("policies")
+	env.looksGood(a.Browser, "policies")
 	a.Run(set("#strategy", "-"))
 	require.True(t, visible("#stages"))
 	a.Run(set("#stages", "canary=id=cluster-0002\nhalf=environment!=prod:50%\nprod=environment=prod:approve"))
 	a.follow(".filter button")
 	a.sees("main", "prod\t15\tafter its approval", "rest\t")
-	look("own-stages")
+	env.looksGood(a.Browser, "own-stages")
 	a.Run(chromedp.SendKeys("#reason", "CHG-9", chromedp.ByQuery))
 	a.follow(".decide button.primary")
 	a.At("/ui/rollouts/podinfo-values")

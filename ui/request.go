@@ -141,6 +141,9 @@ func (req *pageRequest) query(name string) string {
 	return strings.TrimSpace(req.r.URL.Query().Get(name))
 }
 
+// reason returns the reason of a submitted form; empty for a plan that is only looked at.
+func (req *pageRequest) reason() string { return strings.TrimSpace(req.r.PostFormValue("reason")) }
+
 // optional returns a parameter of the API, nil if the text is empty.
 func optional(text string) *string {
 	if text == "" {
@@ -163,13 +166,13 @@ func (req *pageRequest) reveal() bool { return req.query("reveal") == "true" }
 
 var errBadQuery = errors.New("the query of the address cannot be read: escape % and ; after the question mark")
 
-var errBadForm = errors.New("the form cannot be read, or is larger than 64 KiB")
+var errBadForm = errors.New("the form cannot be read, or is larger than 16 KiB")
 
 var errNotFound = errors.New("page not found")
 
 var errMayNotWrite = errors.New("your token may read the fleet but not change it")
 
-var errNotAdmin = errors.New("only administrators may read webhooks and sources")
+var errNotAdmin = errors.New("only administrators may read access documents, webhooks and sources")
 
 // isRefresh reports whether the script of an open page requests the page again.
 func isRefresh(r *http.Request) bool { return r.Header.Get("X-Refresh") != "" }

@@ -60,6 +60,7 @@ func New(cfg Config) (*Page, error) {
 		"/clusters":                         showClusters,
 		"/clusters/{id}":                    showCluster,
 		"/clusters/{id}/inputs/{list}/{in}": showInput,
+		"/clusters/{id}/access":             showClusterAccess,
 		"/components":                       showComponents,
 		"/components/{id}":                  showComponent,
 		"/matrix":                           showMatrix,
@@ -111,7 +112,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
 // maxFormBytes is the size limit of a request body, in bytes.
-const maxFormBytes = 64 << 10
+const maxFormBytes = 16 << 10
 
 // serve sets the security headers and refuses requests that no page should see: through a proxy with another path, from forms of
 // other sites, with a query that cannot be parsed.

@@ -234,17 +234,6 @@ func (in *versionInput) on(op api.Operation) api.Operation {
 	return op
 }
 
-// Kind returns the kind of the document that changes, as files name it.
-func (in *versionInput) Kind() string {
-	switch {
-	case in.Cluster != "":
-		return client.KindCluster
-	case in.Layer != "":
-		return client.KindLayer
-	}
-	return client.KindPlatformComponent
-}
-
 // typedLines returns the lines of a text without spaces around them and without empty ones.
 func typedLines(text string) (lines []string) {
 	for line := range strings.Lines(text) {
@@ -341,12 +330,16 @@ func (req *pageRequest) versionLink(component, kind, id string) string {
 	if !req.mayChange(runningRollout, kind, id) {
 		return ""
 	}
-	address := link("components", component, "version")
+	return versionAddress(component, kind, id)
+}
+
+func versionAddress(component, kind, id string) string {
+	in := versionInput{Action: link("components", component, "version")}
 	switch kind {
 	case client.KindLayer:
-		address += "?" + url.Values{"layer": {id}}.Encode()
+		in.Layer = id
 	case client.KindCluster:
-		address += "?" + url.Values{"cluster": {id}}.Encode()
+		in.Cluster = id
 	}
-	return address
+	return in.Address()
 }
