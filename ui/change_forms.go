@@ -30,6 +30,7 @@ type changeForm struct {
 	Freeze                     *api.FreezeCreate  // to be created with the reason of the change, in place of Operation; nil: none
 	Create                     *api.RolloutCreate // to be created with Operation, in place of it; nil: none
 	Input                      *versionInput      // fields to fill in first; nil: none
+	NewFreeze                  *freezeInput       // fields of Freeze to fill in first; nil: none
 	Effect                     *rolloutChange     // whose effect on clusters is shown, in place of that of the change; nil: none
 	Remedies                   []remedy
 	fields                     func(*pageRequest) (documentFields, error) // the fields that change; nil: only the documents are listed
@@ -56,6 +57,13 @@ func (in *versionInput) Kind() string {
 		return client.KindLayer
 	}
 	return client.KindPlatformComponent
+}
+
+// freezeInput holds the fields of the form of a freeze, as they were entered.
+type freezeInput struct {
+	ID, Selector, From, Until string
+	Allow, Block              string // windows, one in each line
+	Problem                   string
 }
 
 // remedy is a link or command to offer when the API refuses a form with an error code.
@@ -226,7 +234,9 @@ func (req *pageRequest) revealLink() string {
 }
 
 // incomplete reports whether fields have to be filled in before there is a change.
-func (p changeForm) incomplete() bool { return p.Input != nil && p.Operation.Op == "" }
+func (p changeForm) incomplete() bool {
+	return p.Input != nil && p.Operation.Op == "" || p.NewFreeze != nil && p.Freeze == nil
+}
 
 // operations returns the operations of the change.
 func (p changeForm) operations() []api.Operation {
@@ -267,6 +277,9 @@ func (req *pageRequest) change(p changeForm, hash, reason string) (string, error
 	if f := p.Freeze; f != nil {
 		f.Reason = reason
 		_, err := req.fleet.CreateFreezeWithResponse(req.r.Context(), &api.CreateFreezeParams{XChangeReason: &reason}, *f)
+		if p.NewFreeze != nil {
+			return link("definitions", "freezes", f.ID), err
+		}
 		return prefix + "/", err
 	}
 	if r := p.Rollout; r != nil {

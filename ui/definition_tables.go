@@ -160,6 +160,7 @@ func (k kind) table(rows []documentRow, sort, search string) documentTable {
 type documentListView struct {
 	frame
 	List, Query, Sort string
+	New               string // the address of the form that creates one; empty: none
 	Table             documentTable
 	Pages             pager
 	All               int
@@ -182,6 +183,9 @@ func showDocuments(req *pageRequest) error {
 	view := documentListView{List: list, Query: req.query("q"), Sort: req.query("sort"), All: len(rows)}
 	if search := strings.ToLower(strings.TrimSpace(view.Query)); search != "" {
 		rows = slices.DeleteFunc(rows, func(r documentRow) bool { return !r.contains(search) })
+	}
+	if k.name == kindFreeze {
+		view.New = req.newFreezeLink()
 	}
 	view.Table = k.table(rows, view.Sort, view.Query)
 	query := url.Values{}

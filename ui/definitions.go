@@ -72,7 +72,8 @@ func (req *pageRequest) firstDocuments(k kind) (definitionList, error) {
 
 type definitionsView struct {
 	frame
-	Lists []definitionList
+	Lists     []definitionList
+	NewFreeze string // the address of the form; empty: the visitor may create none
 }
 
 // showDefinitions lists all definitions except components.
@@ -84,7 +85,7 @@ func showDefinitions(req *pageRequest) error {
 	for i, list := range lists {
 		lists[i].Items = list.Items[:min(len(list.Items), maxDefinitions)]
 	}
-	return req.show("definitions", definitionsView{req.frame("Definitions", "definitions"), lists})
+	return req.show("definitions", definitionsView{req.frame("Definitions", "definitions"), lists, req.newFreezeLink()})
 }
 
 type definitionView struct {

@@ -101,6 +101,94 @@ func TestFreezeForms(t *testing.T) {
 	require.Contains(t, overview, "it is over")
 }
 
+// TestNewFreeze: a freeze with windows or for a time is created from a form, checked by the API before its plan is shown.
+func TestNewFreeze(t *testing.T) {
+	t.Parallel()
+	env := setupChangeForms(t, writeToken)
+	require.Contains(t, env.get("/ui/definitions/freezes").body, "/ui/freezes/create")
+	address := func(fields ...string) string {
+		query := url.Values{}
+		for i := 0; i < len(fields); i += 2 {
+			query.Set(fields[i], fields[i+1])
+		}
+		return "/ui/freezes/create?" + query.Encode()
+	}
+	env.unchanged(func() {
+		require.NotContains(t, env.get("/ui/freezes/create").body, "plan_hash")
+		require.Equal(t, http.StatusBadRequest, env.send(env.client, http.MethodPost, "/ui/freezes/create", changeForm{}.form("new")).status)
+		for _, refused := range []struct{ address, says string }{
+			{address("id", "hours"), "enter a name and the clusters"},
+			{address("selector", "*"), "enter a name and the clusters"},
+			{address("id", "hours", "selector", "tier in"), ""},
+			{address("id", "not a name", "selector", "*"), ""},
+			{address("id", "hours", "selector", "*", "until", "tomorrow"), "is not a time"},
+			{address("id", "hours", "selector", "*", "allow", "monday 10-12"), "is no day"},
+			{address("id", "hours", "selector", "*", "allow", "10:00-12:00 Nowhere/Else"), "Nowhere/Else"},
+			{address("id", "hours", "selector", "*", "block", "25:00-26:00"), ""},
+			{address("id", `"><script>alert(1)</script>`, "selector", `"><script>alert(1)</script>`, "allow", "</textarea><script>alert(1)</script>"), ""},
+			{address("id", strings.Repeat("x", 10_000), "selector", strings.Repeat("y", 10_000), "block", strings.Repeat("z", 10_000)), ""},
+		} {
+			page := env.get(refused.address)
+			require.Equal(t, http.StatusOK, page.status, refused.address)
+			require.Contains(t, page.body, `class="problem"`, refused.address)
+			require.Contains(t, page.body, refused.says)
+			require.NotContains(t, page.body, "<script>alert")
+			require.NotContains(t, page.body, "plan_hash", refused.address)
+			require.Equal(t, http.StatusBadRequest, env.send(env.client, http.MethodPost, refused.address, changeForm{}.form("new")).status, refused.address)
+		}
+	})
+	hours := address("id", "prod-hours", "selector", "environment=prod", "allow", "tue-thu 10:00-16:00 Europe/Berlin\r\nfri 9:00-12:00", "block", "wed 12:00-13:00")
+	page := env.get(hours).body
+	require.Contains(t, page, "changes are permitted within tue-thu 10:00-16:00 Europe/Berlin; fri 09:00-12:00 UTC, and refused within wed 12:00-13:00 UTC")
+	require.Regexp(t, `It selects 2 clusters now; changes of [02] of them are refused now.`, page)
+	require.Contains(t, page, "frs freeze create prod-hours --selector environment=prod --allow &#39;tue-thu 10:00-16:00 Europe/Berlin&#39; --allow &#39;fri 9:00-12:00&#39; --block &#39;wed 12:00-13:00&#39; --reason REASON")
+	env.unchanged(func() {
+		require.Equal(t, http.StatusForbidden, env.send(env.client, http.MethodPost, hours, changeForm{}.form("new"), "Origin", "https://evil.example").status)
+	})
+	made := env.send(env.client, http.MethodPost, hours, changeForm{}.form(env.planHash(hours)))
+	require.Equal(t, "/ui/definitions/freezes/prod-hours", made.header.Get("Location"), made.body)
+	require.Contains(t, env.get("/ui/clusters/cluster-0003").body, "Changed only <code>tue-thu 10:00-16:00 Europe/Berlin; fri 09:00-12:00 UTC</code>")
+	require.Contains(t, env.get(hours).body, "A freeze with the name prod-hours exists already.")
+	env.unchanged(func() {
+		require.Equal(t, http.StatusConflict, env.send(env.client, http.MethodPost, hours, changeForm{}.form("new")).status, "twice")
+	})
+
+	all := address("id", "year-end", "selector", "*", "from", "2999-01-01T00:00", "until", "2999-01-04T06:00")
+	env.unchanged(func() {
+		require.Equal(t, http.StatusBadRequest, env.send(env.client, http.MethodPost, all, changeForm{}.form(env.planHash(all))).status, "all clusters have to be typed")
+	})
+	form := changeForm{}.form(env.planHash(all))
+	form.Set("confirm", "all clusters")
+	require.Equal(t, http.StatusSeeOther, env.send(env.client, http.MethodPost, all, form).status)
+
+	require.Equal(t, http.StatusSeeOther, env.signIn(readToken).status)
+	require.NotContains(t, env.get("/ui/definitions/freezes").body, "/ui/freezes/create\"")
+	require.Contains(t, env.get(address("id", "x", "selector", "*", "until", "2999-01-04T06:00")).body, "Read-only. To apply this change: <code class=\"command\">frs freeze create x --until 2999-01-04T06:00:00Z --all --reason REASON")
+	env.unchanged(func() {
+		require.Equal(t, http.StatusForbidden, env.send(env.client, http.MethodPost, all, form).status)
+	})
+}
+
+// TestNewFreezeInBrowser: the form of a freeze fits the screen and is accessible.
+func TestNewFreezeInBrowser(t *testing.T) {
+	t.Parallel()
+	env := setup(t, 60)
+	a := &user{Browser: signInBrowserAs(t, env, writeToken, true), env: env}
+	a.task("create maintenance windows", func() {
+		a.follow(`nav a[href="/ui/definitions"]`)
+		a.follow(`main a[href="/ui/freezes/create"]`)
+		env.looksGood(a.Browser, "freeze-empty")
+		a.Run(chromedp.SendKeys("#id", "prod-hours", chromedp.ByQuery), chromedp.SendKeys("#selector", "environment=prod", chromedp.ByQuery), chromedp.SetValue("#allow", "tue-thu 10:00-16:00 Europe/Berlin", chromedp.ByQuery))
+		a.follow(".filter button")
+		a.sees("main", "It selects 15 clusters now")
+		env.looksGood(a.Browser, "freeze-plan")
+		a.Run(chromedp.SendKeys("#reason", "CHG-9: office hours", chromedp.ByQuery))
+		a.follow(".decide button")
+		a.At("/ui/definitions/freezes/prod-hours")
+	})
+	require.Empty(t, a.Complaints())
+}
+
 // TestStopOfEnvironment: only the clusters of the environment whose name was typed are frozen.
 func TestStopOfEnvironment(t *testing.T) {
 	t.Parallel()

@@ -202,6 +202,7 @@ var changeForms = map[string]func(*pageRequest) (changeForm, error){
 	"/components/{id}/version":        versionForm,
 	"/layers/{id}/delete":             deleteLayerForm,
 	"/definitions/{list}/{id}/delete": deleteDefinitionForm,
+	"/freezes/create":                 newFreezeForm,
 	"/freezes/create-all":             stopForm,
 	"/freezes/{id}/end":               endFreezeForm,
 	"/rollouts/{id}/start":            rolloutForm("start"),
