@@ -161,6 +161,45 @@ func TestValuesForm(t *testing.T) {
 		"frs component set podinfo --layer dev-apps --component-version 6.11.0 --set ui.logo=6 --set &#39;ui.message=Hello, all&#39; --unset ui.color<")
 }
 
+// TestValuesOfStalePlans: values are changed once, only while the plan is still the same, and only with the rights of that time.
+func TestValuesOfStalePlans(t *testing.T) {
+	t.Parallel()
+	env := setupChangeForms(t, writeToken)
+	require.Equal(t, http.StatusSeeOther, env.signIn(env.issueToken("editor", "write")).status)
+	hashOf := func(body string) string {
+		t.Helper()
+		found := planHashField.FindStringSubmatch(body)
+		require.Len(t, found, 2, body)
+		return found[1]
+	}
+	send := func(hash string) response {
+		form := changeForm{}.form(hash)
+		form.Set("values", "replicaCount=3")
+		return env.send(env.client, http.MethodPost, podinfoVersion, form)
+	}
+	first := hashOf(env.plan(typed("catalog", "replicaCount=3")).body)
+	env.edit(patched(fleet.KindComponent, "podinfo", `{"patches":{"replicaCount":"2"}}`))
+	var second string
+	env.unchanged(func() {
+		stale := send(first)
+		require.Equal(t, http.StatusPreconditionFailed, stale.status)
+		require.Contains(t, stale.body, "nothing was done")
+		require.Contains(t, stale.body, "replicaCount=3</textarea>", "the form keeps the values")
+		second = hashOf(stale.body)
+		other := changeForm{}.form(second)
+		other.Set("values", "replicaCount=30")
+		require.Equal(t, http.StatusPreconditionFailed, env.send(env.client, http.MethodPost, podinfoVersion, other).status, "not the values of the plan")
+	})
+	before := env.replica.State().Revision()
+	require.Equal(t, http.StatusSeeOther, send(second).status)
+	require.Equal(t, http.StatusPreconditionFailed, send(second).status, "twice")
+	require.Equal(t, before+1, env.replica.State().Revision())
+
+	third := hashOf(env.plan(typed("catalog", "replicaCount=4")).body)
+	env.revoke("editor")
+	env.unchanged(func() { require.Contains(t, send(third).header.Get("Location"), "/ui/sign-in") })
+}
+
 // TestVersionFile: the plan has the changed document as a file for apply, and none with masked values.
 func TestVersionFile(t *testing.T) {
 	t.Parallel()
