@@ -47,6 +47,10 @@ type Query struct {
 	IncludeInput func(list, id string) bool
 	// IncludeList, with IncludeInput, selects lists whose own state counts, for inputs that were removed from them.
 	IncludeList func(list string) bool
+	// Revision, with IncludeInput: whether the cluster was served this revision or a later one, by the lists that ChangedList returns
+	// true for, see Status.Reached. 0: it is not asked for.
+	Revision    int64
+	ChangedList func(list string) bool
 	// EachInput, without Details and IncludeInput, is called with the state of each input, in the order of the lists; nil: not.
 	EachInput func(list string, enabled bool, state State)
 	// Names speeds up the evaluation of many clusters; share one among them. nil is allowed.
@@ -109,6 +113,7 @@ func (c *cluster) evaluate(q Query, sharedAt int64) Status {
 	if sharedAt > 0 {
 		e.status.SharedTokenAt = time.UnixMilli(sharedAt)
 	}
+	e.status.Reached = q.Revision > 0 && c.seen > 0
 	e.status.Offline = q.Now.Sub(e.status.LastSeen) > q.OfflineAfter
 	if q.includesAllInputs() {
 		e.addClassified(c.classify(&q))
@@ -218,6 +223,10 @@ func (e *evaluation) inputState(class inputClass, list ListStatus, noReceipts bo
 func (e *evaluation) addList(desired fleet.DesiredInputs) {
 	list := e.listStatus(desired.List, e.delivered(desired), e.Now)
 	e.addListState(list)
+	if e.Revision > 0 && e.ChangedList(desired.List) && list.State != Delivered {
+		p := e.poll(desired.List)
+		e.status.Reached = e.status.Reached && p != nil && p.revision >= e.Revision
+	}
 	if e.Details {
 		e.status.Lists = append(e.status.Lists, list)
 	}

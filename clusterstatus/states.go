@@ -135,6 +135,7 @@ type Status struct {
 	FailedList, FailedID string
 	Failures             []InputStatus // all inputs that failed
 	Drifts               []Drift       // the newest first
+	Reached              bool          // with Query.Revision: the cluster was served that revision or a later one
 	// The fields below are set with Query.Details.
 	Lists  []ListStatus
 	Inputs []InputStatus

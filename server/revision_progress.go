@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"unsafe"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/clusterstatus"
 	"github.com/flux-resourceset/flux-resourceset/fleet"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/store"
 )
 
 // changedInputs are the inputs that a revision changed, by the id of the cluster.
@@ -101,6 +104,54 @@ func (s *Server) inputsChangedIn(c echo.Context, st *fleet.State, revision int64
 	return inputs, nil
 }
 
+// clusterCounts keeps the number of clusters on which a commit changed inputs, which never changes.
+type clusterCounts struct {
+	mu    sync.Mutex
+	known map[uuid.UUID]int
+}
+
+// Limits of the counts: those that are kept, and those that one answer adds, because each compares all clusters.
+const (
+	maxClusterCounts = 10_000
+	newClusterCounts = 10
+)
+
+// addClusterCounts adds the numbers of clusters to revisions, the newest first.
+func (s *Server) addClusterCounts(c echo.Context, st *fleet.State, revisions []api.RevisionSummary) error {
+	added := 0
+	for i := range revisions {
+		rev := &revisions[i]
+		s.clusterCounts.mu.Lock()
+		n, known := s.clusterCounts.known[rev.CommitID]
+		s.clusterCounts.mu.Unlock()
+		if !known {
+			if added++; added > newClusterCounts {
+				continue
+			}
+			inputs, err := s.inputsChangedIn(c, st, rev.Revision)
+			if errors.Is(err, store.ErrCompacted) { // meanwhile
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			n = len(inputs)
+			s.clusterCounts.put(rev.CommitID, n)
+		}
+		rev.Clusters = n
+	}
+	return nil
+}
+
+func (c *clusterCounts) put(commit uuid.UUID, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known == nil || len(c.known) >= maxClusterCounts {
+		c.known = map[uuid.UUID]int{}
+	}
+	c.known[commit] = n
+}
+
 // ofComponent keeps the inputs of one component; an empty component keeps all.
 func ofComponent(inputs []fleet.ChangedInput, component string) []fleet.ChangedInput {
 	if component == "" {
@@ -119,8 +170,8 @@ func ofComponent(inputs []fleet.ChangedInput, component string) []fleet.ChangedI
 type inputName struct{ list, id string }
 
 // progressOf evaluates a cluster by the inputs that a revision changed and that no later one did. Without any, the cluster is
-// superseded. forGate: only with reports that count for the gates of rollouts.
-func (s *Server) progressOf(st *fleet.State, cluster *fleet.Document, changed []fleet.ChangedInput, names clusterstatus.NameCache, forGate bool) (clusterstatus.Status, error) {
+// superseded. revision: see [clusterstatus.Query]. forGate: only with reports that count for the gates of rollouts.
+func (s *Server) progressOf(st *fleet.State, cluster *fleet.Document, changed []fleet.ChangedInput, revision int64, names clusterstatus.NameCache, forGate bool) (clusterstatus.Status, error) {
 	asked, err := st.DesiredReceipts(cluster)
 	if err != nil {
 		return clusterstatus.Status{}, err
@@ -153,6 +204,10 @@ func (s *Server) progressOf(st *fleet.State, cluster *fleet.Document, changed []
 	q.Desired = asked
 	q.OwnCredential = q.OwnCredential || forGate && !s.cfg.GatesTrustSharedToken
 	q.IncludeInput = func(list, id string) bool { return current[inputName{list, id}] }
+	q.Revision = revision
+	q.ChangedList = func(list string) bool {
+		return slices.ContainsFunc(changed, func(in fleet.ChangedInput) bool { return in.List == list })
+	}
 	q.IncludeList = func(list string) bool { return removedFrom[list] }
 	known := s.tracker.Evaluate(q)
 	if superseded > 0 {

@@ -57,6 +57,11 @@ func (s *Server) ListRevisions(c echo.Context, p api.ListRevisionsParams) error 
 	for i, sum := range summaries {
 		out[i] = revisionSummary(sum)
 	}
+	if value(p.Clusters) {
+		if err := s.addClusterCounts(c, st, out); err != nil {
+			return err
+		}
+	}
 	if len(out) == q.Limit {
 		linkBefore(c, fleet.Revision(out[len(out)-1].Revision))
 	}

@@ -167,3 +167,32 @@ func TestRevisionDetailPages(t *testing.T) {
 		w.get("/revisions/"+bad).problem(400, "validation_error")
 	}
 }
+
+// TestRevisionClusters: a list counts the clusters on which each revision changed inputs, also where later ones changed them again. One
+// answer counts at most ten more.
+func TestRevisionClusters(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	counts := func(query string) map[int]any {
+		out := map[int]any{}
+		for _, rev := range w.get("/revisions" + query).want(200).list() {
+			out[int(rev["revision"].(float64))] = rev["clusters"]
+		}
+		return out
+	}
+	w.clusters(3, "qa")
+	made := w.revision()
+	w.put("/clusters/qa-00", `{"labels":{"a":"b"}}`).want(200)
+	require.Equal(t, map[int]any{made: 3.0, made + 1: nil}, counts("?clusters=true&limit=2"))
+	require.Equal(t, map[int]any{made: nil, made + 1: nil}, counts("?limit=2"), "they are not asked for")
+	for n := range 12 {
+		w.patch("/platform_components/podinfo", fmt.Sprintf(`{"component_version":"7.0.%d"}`, n)).want(200)
+	}
+	newest := w.revision()
+	all := w.get(fmt.Sprintf("/status?changed_in=%d", newest)).want(200).json()["total"]
+	require.Greater(t, all, 2.0)
+	first := counts("?clusters=true&limit=14")
+	require.Equal(t, []any{all, all, nil, nil, 3.0}, []any{first[newest], first[newest-9], first[newest-10], first[newest-11], first[made]})
+	second := counts("?clusters=true&limit=14")
+	require.Equal(t, []any{all, all, all, 3.0}, []any{second[newest], second[newest-10], second[newest-11], second[made]})
+}

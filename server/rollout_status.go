@@ -105,7 +105,7 @@ func (s *Server) stageProgress(ctx context.Context, st *fleet.State, d *fleet.Do
 			continue
 		}
 		yieldToPolls()
-		known, err := s.progressOf(st, cluster, changed, names, true)
+		known, err := s.progressOf(st, cluster, changed, 0, names, true)
 		if err != nil {
 			return nil, err
 		}

@@ -150,6 +150,7 @@ type Server struct {
 	feed       *revisionFeed
 	// changedInputs serves the progress of revisions.
 	changedInputs    changedInputsCache
+	clusterCounts    clusterCounts
 	rolloutInputs    rolloutInputsCache
 	rolloutWaits     rolloutWaits
 	visible          visibleStates

@@ -266,7 +266,7 @@ func (s *Server) evaluateClusters(c echo.Context, st *fleet.State, p api.GetStat
 		yieldToPolls()
 		var status clusterstatus.Status
 		if p.ChangedIn != nil {
-			status, err = s.progressOf(st, doc, changed, names, false)
+			status, err = s.progressOf(st, doc, changed, *p.ChangedIn, names, false)
 		} else {
 			status, err = s.statusOf(st, doc, only, false, names)
 		}
@@ -276,6 +276,9 @@ func (s *Server) evaluateClusters(c echo.Context, st *fleet.State, p api.GetStat
 		out.Total++
 		silence.Add(&status)
 		countStates(out.Counts, &status)
+		if status.Reached {
+			out.Reached++
+		}
 		shared := status.SharedToken(s.cfg.Now())
 		if shared {
 			out.SharedTokens++

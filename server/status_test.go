@@ -201,11 +201,15 @@ func TestRevisionProgress(t *testing.T) {
 		require.Equal(t, found["total"], total)
 		return found["counts"]
 	}
+	reached := func(revision int, query string) any {
+		return w.get(fmt.Sprintf("/status?changed_in=%d", revision) + query).want(200).json()["reached"]
+	}
 	w.clusters(3, "qa")
 	made := w.revision()
 	w.put("/clusters/qa-00", `{"labels":{"a":"b"}}`).want(200)
 	require.Empty(t, counts(made+1, ""), "a label changes no input")
 	require.Equal(t, map[string]any{"never": 3.0}, counts(made, ""))
+	require.Nil(t, reached(made, ""), "no cluster has polled")
 	for i := range 3 {
 		w.confirm(fmt.Sprintf("qa-%02d.example.com", i))
 	}
@@ -214,9 +218,14 @@ func TestRevisionProgress(t *testing.T) {
 	w.batch(`{"op":"assign_component","component_id":"cert-manager","selector":"environment=qa"}`).want(200)
 	certs := w.revision()
 	require.Equal(t, map[string]any{"progressing": 3.0}, counts(certs, ""))
-	for i := range 3 {
+	require.Nil(t, reached(certs, ""))
+	require.Nil(t, reached(made, ""), "they have not polled the other lists")
+	require.Equal(t, 3.0, reached(made, "&component=podinfo"), "the answers are older than the newest revision")
+	for i := range 2 {
 		w.confirm(fmt.Sprintf("qa-%02d.example.com", i))
 	}
+	require.Equal(t, 2.0, reached(certs, ""))
+	w.confirm("qa-02.example.com")
 	podinfo := w.input("qa-01", "platform-components", "podinfo")["receipt"].(string)
 	w.clock.advance(time.Second)
 	w.tell(readToken, "/api/v2/flux/clusters/qa-01.example.com/events", event(`{"component":"podinfo","input":"`+podinfo+`"}`, "crash")).want(202)
@@ -233,6 +242,10 @@ func TestRevisionProgress(t *testing.T) {
 	w.patch("/platform_components/cert-manager", `{"component_version":"9.9.9"}`).want(200)
 	require.Equal(t, 3.0, w.get(fmt.Sprintf("/status?changed_in=%d&environment=qa", w.revision())).want(200).json()["total"], "a definition is on all clusters that have it")
 	require.Equal(t, map[string]any{"superseded": 3.0}, counts(certs, ""))
+	require.Equal(t, 3.0, reached(certs, ""), "before later revisions changed these inputs again")
+	require.Nil(t, reached(w.revision(), ""))
+	w.poll("/api/v2/flux/clusters/qa-01.example.com/platform-components").want(200)
+	require.Equal(t, []any{3.0, 1.0}, []any{reached(certs, ""), reached(w.revision(), "")})
 
 	w.batch(`{"op":"unassign_component","component_id":"cert-manager","cluster_ids":["qa-00"]}`).want(200)
 	removed := w.revision()

@@ -1788,6 +1788,11 @@ type FleetStatus struct {
 
 	// Limits The limits of the whole fleet, and the use of each; filters do not matter. For a principal whose right to read has limits, `used` counts only the documents that it may read.
 	Limits []FleetLimit `json:"limits,omitempty"`
+
+	// Reached With `changed_in`: how many of these clusters were served the revision or a later one, also where later revisions changed all of these inputs again. Absent: none is known to.
+	//
+	// Example: 12
+	Reached int `json:"reached,omitempty"`
 }
 
 // FluxCluster The cluster of an input.
@@ -5424,7 +5429,7 @@ type RevisionSummary struct {
 	// Example: [41]
 	Reverts []int64 `json:"reverts,omitempty"`
 
-	// Clusters Only of a component with `view=effective`: on how many clusters the revision changed its input. Absent: on none.
+	// Clusters With `clusters`: on how many clusters the revision changed inputs; of a component with `view=effective`: its input. Absent: on none, or it is not counted yet.
 	//
 	// Example: 412
 	Clusters int `json:"clusters,omitempty"`
@@ -7475,6 +7480,9 @@ type ComponentID = string
 
 // ComponentVersion defines model for ComponentVersion.
 type ComponentVersion = string
+
+// CountClusters defines model for CountClusters.
+type CountClusters = bool
 
 // Cursor defines model for Cursor.
 type Cursor = string
@@ -9970,6 +9978,9 @@ type ListRevisionsParams struct {
 
 	// Cursor Where the previous page ended, from its `Link`.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Clusters true: with the number of clusters on which each revision changed inputs, except for principals whose right `read` has limits. One answer counts at most ten revisions that were not counted before; the next one counts more.
+	Clusters *CountClusters `form:"clusters,omitempty" json:"clusters,omitempty"`
 
 	// After Watch: the revisions after this one, oldest first; 0: from the first one. `REVISION:COMMIT-ID` also verifies that the history has that commit.
 	After *After `form:"after,omitempty" json:"after,omitempty"`
