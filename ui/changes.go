@@ -16,18 +16,25 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 )
 
-// changesPerPage is the number of revisions in a page of the list.
-const changesPerPage = 40
+// changesPerPage is the number of revisions in a page of the list, maxChanges where many are of the same change.
+const (
+	changesPerPage = 40
+	maxChanges     = 200
+)
 
 // changeRow is a row of a list of revisions.
 type changeRow struct {
 	Revision          int64
 	Summary, By       string
+	Actor             string
 	Reason, RequestID string
 	At                time.Time
 	Count             int
 	UndoneBy          int64  // the revision that reverted it; 0: none
 	Compare           string // compares what the cluster was served before and after it; empty: the list is not of a cluster
+	Clusters          int    // on which it changed inputs; 0: on none, or not known
+	ChangedAgain      int64  // the revision that changed all of its documents again; 0: none, or not known
+	documents         []api.ChangeRef
 	effect            map[string]api.EndpointEffect
 	Served            string // the inputs and fields that it changed; empty: none, or the list is not of a cluster or a component
 }
@@ -46,9 +53,12 @@ func (req *pageRequest) changes(p *api.ListRevisionsParams) (rows []changeRow, n
 			}
 		}
 		rows = append(rows, changeRow{
-			Revision: rev.Revision, Summary: rev.Summary, By: cmp.Or(rev.Author, rev.Actor), Reason: rev.Reason, RequestID: rev.RequestID, At: rev.At, Count: rev.ChangeCount, UndoneBy: undone[rev.Revision],
-			Served: summarize.Served(rev), effect: rev.Effect,
+			Revision: rev.Revision, Summary: rev.Summary, By: cmp.Or(rev.Author, rev.Actor), Actor: rev.Actor, Clusters: rev.Clusters, documents: rev.Changes, Reason: rev.Reason, RequestID: rev.RequestID, At: rev.At, Count: rev.ChangeCount, UndoneBy: undone[rev.Revision],
+			effect: rev.Effect,
 		})
+		if len(rev.Effect) > 0 {
+			rows[len(rows)-1].Served = summarize.Served(rev)
+		}
 	}
 	return rows, client.NextPage(header).Get("cursor"), nil
 }
@@ -91,6 +101,7 @@ func (req *pageRequest) revisions(p *api.ListRevisionsParams) ([]api.RevisionSum
 type changesView struct {
 	frame
 	Kind, ID, Actor string
+	Source          string
 	Since, Until    string // as the form sends them
 	Kinds           []choice
 	Problem         string // with a time; empty: none
@@ -119,12 +130,12 @@ func (req *pageRequest) queryTime(name string) (*time.Time, error) {
 // day holds the revisions of one day in UTC.
 type day struct {
 	Date    string
-	Changes []changeRow
+	Changes []changeRun
 }
 
 // showChanges lists revisions by day.
 func showChanges(req *pageRequest) error {
-	view := changesView{Kind: req.query("kind"), ID: req.query("id"), Actor: req.query("actor"), Since: req.query("since"), Until: req.query("until"), All: prefix + "/changes"}
+	view := changesView{Kind: req.query("kind"), ID: req.query("id"), Actor: req.query("actor"), Source: req.query("source"), Since: req.query("since"), Until: req.query("until"), All: prefix + "/changes"}
 	since, notSince := req.queryTime("since")
 	until, notUntil := req.queryTime("until")
 	switch problem := errors.Join(notSince, notUntil); {
@@ -132,32 +143,33 @@ func showChanges(req *pageRequest) error {
 		view.Problem = problem.Error()
 	case view.ID != "" && view.Kind == "":
 		view.Problem = "Choose the kind of " + view.ID + "."
+	case view.Source != "" && view.Actor != "":
+		view.Problem = "Choose an actor or a source, not both."
 	}
 	for _, k := range kinds {
-		if !k.admin {
+		if !k.admin || req.may("admin") {
 			view.Kinds = append(view.Kinds, choice{Text: kindName(k.name), Link: k.name, On: k.name == view.Kind})
 		}
 	}
 	if view.Kind != "" && !slices.ContainsFunc(view.Kinds, func(c choice) bool { return c.On }) { // of a resource type
 		view.Kinds = append(view.Kinds, choice{Text: kindName(view.Kind), Link: view.Kind, On: true})
 	}
-	var rows []changeRow
+	actor := view.Actor
+	if view.Source != "" {
+		actor = sourceActor(view.Source)
+	}
 	var next string
 	if view.Problem == "" {
-		var err error
-		if rows, next, err = req.changes(&api.ListRevisionsParams{
-			Kind: optional(view.Kind), ID: optional(view.ID), Actor: optional(view.Actor), Since: since, Until: until, Cursor: optional(req.query("cursor")), Limit: new(changesPerPage),
-		}); err != nil {
+		rows, older, err := req.readChanges(api.ListRevisionsParams{
+			Kind: optional(view.Kind), ID: optional(view.ID), Actor: optional(actor), Since: since, Until: until, Cursor: optional(req.query("cursor")),
+		})
+		if err != nil {
 			return err
 		}
-	}
-	for _, row := range rows {
-		date := row.At.UTC().Format("Monday, 2 January 2006 (UTC)")
-		if n := len(view.Days); n == 0 || view.Days[n-1].Date != date {
-			view.Days = append(view.Days, day{Date: date})
+		if actor == "" && (view.Kind == "" || view.ID != "") { // the list has all revisions of these documents
+			setChangedAgain(rows)
 		}
-		last := &view.Days[len(view.Days)-1]
-		last.Changes = append(last.Changes, row)
+		view.Days, next = days(rows), older
 	}
 	if next != "" {
 		query := req.r.URL.Query()
@@ -172,6 +184,9 @@ func showChanges(req *pageRequest) error {
 	return req.show("changes", view)
 }
 
+// sourceActor returns the actor of the revisions that a source makes.
+func sourceActor(id string) string { return "source:" + id }
+
 type changeView struct {
 	frame
 	Change        changeRow
@@ -181,7 +196,8 @@ type changeView struct {
 	Hidden        bool
 	Progress      stateBar
 	ProgressScope string // the clusters that Progress counts; empty: none
-	Superseded    int    // number of clusters, if later revisions changed all of these inputs again; else 0
+	Reached       int    // of these clusters, how many were served the revision or a later one
+	Superseded    bool   // later revisions changed all of these inputs again
 	Revert        string
 }
 
@@ -258,9 +274,7 @@ func (req *pageRequest) showProgress(view *changeView, rev api.RevisionDetail) e
 	if total == 0 {
 		return nil // it changed no inputs
 	}
-	if view.Progress = makeStateBar(counts, nil); counts["superseded"] == total {
-		view.Superseded = total
-	}
+	view.Progress, view.Superseded, view.Reached = makeStateBar(counts, nil), counts["superseded"] == total, status.JSON200.Reached
 	view.ProgressScope = "of " + plural(total, "cluster") + " whose inputs it changed"
 	return nil
 }

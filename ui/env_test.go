@@ -238,7 +238,8 @@ var failures = []struct{ reason, message string }{
 
 // report sends the polls, receipts and events of a cluster, according to its index.
 func (env *testEnv) report(i int, doc *fleet.Document, now time.Time) {
-	asked, err := env.replica.State().DesiredInputs(doc)
+	st := env.replica.State()
+	asked, err := st.DesiredInputs(doc)
 	if err != nil {
 		panic(err)
 	}
@@ -262,7 +263,7 @@ func (env *testEnv) report(i int, doc *fleet.Document, now time.Time) {
 			}
 		}
 		for _, back := range []time.Duration{interval, 0} {
-			if env.tracker.RecordPoll(clusterstatus.Poll{Cluster: doc.ID, List: list.List, ETag: list.ETag, Agent: "flux-operator/v0.58.1"}, at.Add(-back)) {
+			if env.tracker.RecordPoll(clusterstatus.Poll{Cluster: doc.ID, List: list.List, ETag: list.ETag, Revision: int64(st.Revision()), Agent: "flux-operator/v0.58.1"}, at.Add(-back)) {
 				env.tracker.RecordServed(doc.ID, list, at.Add(-back))
 			}
 		}

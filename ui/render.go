@@ -192,6 +192,7 @@ func templateFuncs(now func() time.Time, base string) template.FuncMap {
 	return template.FuncMap{
 		"ago": func(t any) string { return ago(timeOf(t), now()) }, "nextPoll": func(t time.Time) string { return nextPoll(t, now()) },
 		"moment": func(t any) string { return timeOf(t).UTC().Format("2006-01-02 15:04:05 UTC") },
+		"clock":  func(t any) string { return timeOf(t).UTC().Format("15:04") },
 		"day":    func(t any) string { return timeOf(t).UTC().Format(time.DateOnly) },
 		"stamp":  func(t any) string { return timeOf(t).UTC().Format(time.RFC3339) },
 		"number": number, "plural": plural, "more": func(n, shown int) string { return number(n - shown) },

@@ -5,7 +5,7 @@ const seenViews = 30; // views whose rows are remembered in this browser
 const markMillis = 60000; // a mark stays at least this long, and until the reader was active
 const wallMillis = 600000; // a mark on a wall screen, where no reader is active, stays this long
 const view = location.pathname + location.search;
-const rowSelector = ".changes > li, tbody > tr:has(th a)";
+const rowSelector = ".changes > li:not(.run), tbody > tr:has(th a)";
 const rowKey = (row) => row.querySelector("th a, .rev")?.getAttribute("href");
 const rowKeys = () => [...document.querySelectorAll(rowSelector)].map(rowKey).filter(Boolean);
 
