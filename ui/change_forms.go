@@ -31,6 +31,7 @@ type changeForm struct {
 	Create                     *api.RolloutCreate // to be created with Operation, in place of it; nil: none
 	Input                      *versionInput      // fields to fill in first; nil: none
 	NewFreeze                  *freezeInput       // fields of Freeze to fill in first; nil: none
+	Cluster                    *clusterInput      // the same, of a new cluster
 	Effect                     *rolloutChange     // whose effect on clusters is shown, in place of that of the change; nil: none
 	Remedies                   []remedy
 	fields                     func(*pageRequest) (documentFields, error) // the fields that change; nil: only the documents are listed
@@ -235,7 +236,7 @@ func (req *pageRequest) revealLink() string {
 
 // incomplete reports whether fields have to be filled in before there is a change.
 func (p changeForm) incomplete() bool {
-	return p.Input != nil && p.Operation.Op == "" || p.NewFreeze != nil && p.Freeze == nil
+	return (p.Input != nil || p.Cluster != nil) && p.Operation.Op == "" || p.NewFreeze != nil && p.Freeze == nil
 }
 
 // operations returns the operations of the change.
@@ -300,6 +301,9 @@ func (req *pageRequest) change(p changeForm, hash, reason string) (string, error
 	made, err := req.fleet.ApplyBatchWithResponse(req.r.Context(), &api.ApplyBatchParams{XFleetOverridePolicy: override}, api.BatchRequest{Operations: p.operations(), PlanHash: hash, Reason: reason})
 	if err != nil {
 		return "", err
+	}
+	if p.Cluster != nil {
+		return link("clusters", p.Cluster.ID, "connect"), nil
 	}
 	if p.Operation.Kind == kindFreeze {
 		return prefix + "/", nil // which shows it, and has changed nothing else

@@ -2,6 +2,7 @@ package ui_test
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/cookiejar"
 	"net/http/httptest"
@@ -94,6 +95,16 @@ var allChangeForms = map[string]changeForm{
 			return made && componentVersion(st, "podinfo") == "6.9.5"
 		},
 	},
+	"add a cluster": {
+		path: "/ui/add/cluster?id=new-01&dns=new-01.k8s.example.com&environment=dev&labels=tier%3Dgold", concurrent: patched(fleet.KindLayer, "gold", `{"platform_components":[{"id":"podinfo"}]}`),
+		applied: func(st *fleet.State) bool { return clusterOf(st, "new-01").Cluster().Labels["tier"] == "gold" },
+	},
+	"change values": {
+		path: "/ui/components/podinfo/version?cluster=cluster-0002&values=replicaCount%3D3", concurrent: patched(fleet.KindCluster, "cluster-0002", `{"patches":{"podinfo":{"replicaCount":"2"}}}`),
+		applied: func(st *fleet.State) bool {
+			return strings.Contains(string(clusterOf(st, "cluster-0002").Body), `"replicaCount":"3"`)
+		},
+	},
 	"delete a layer": {
 		path: "/ui/layers/gold/delete", confirm: "prod", concurrent: patched(fleet.KindLayer, "gold", `{"description":"Other people's"}`),
 		applied: deleted(fleet.KindLayer, "gold"),
@@ -167,7 +178,8 @@ func TestChangeForms(t *testing.T) {
 			done := env.send(env.client, http.MethodPost, p.path, p.form(env.planHash(p.path)))
 			require.Equal(t, http.StatusSeeOther, done.status, done.body)
 			require.True(t, p.applied(env.replica.State()))
-			change := env.get(done.header.Get("Location")).body
+			require.Equal(t, http.StatusOK, env.get(done.header.Get("Location")).status)
+			change := env.get(fmt.Sprintf("/ui/changes/%d", env.replica.State().Revision())).body
 			require.Contains(t, change, "CHG-8: as we agreed")
 			require.Contains(t, change, "static-write")
 		})

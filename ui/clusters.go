@@ -60,6 +60,7 @@ type clustersView struct {
 	HideClasses  string // classes that hide columns
 	Complete     bool
 	FirstRun     *firstRun
+	MayAdd       bool // the page offers the form that adds a cluster
 	Shown, Total int
 	Rows         []clusterRow
 	Pages        pager
@@ -81,7 +82,7 @@ func showClusters(req *pageRequest) error {
 		ask.SharedToken = new(f.SharedToken == "true")
 	}
 	status, err := req.fleet.GetStatusWithResponse(req.r.Context(), &ask)
-	view := clustersView{Filter: f, Filtered: f != filter{Hide: f.Hide}, Hidden: f.hidden()}
+	view := clustersView{Filter: f, Filtered: f != filter{Hide: f.Hide}, Hidden: f.hidden(), MayAdd: req.mayAddClusters()}
 	view.Columns, view.HideClasses = columnOptions(f)
 	if problem, ok := errors.AsType[*client.Error](err); ok && (problem.StatusCode == http.StatusBadRequest || problem.StatusCode == http.StatusNotFound) {
 		view.Problem = problem.Problem.Detail

@@ -19,6 +19,7 @@ type overviewView struct {
 	// SharedTokens are the clusters that polled with a shared token within an hour.
 	SharedTokens     int
 	SharedTokensLink string
+	MayAdd           bool      // the page offers the form that adds a cluster
 	FirstRun         *firstRun // until the first cluster has polled
 	Tiles            []tile    // of states that need attention and have clusters
 	Bar              stateBar
@@ -60,7 +61,7 @@ func showOverview(req *pageRequest) error {
 	view := overviewView{
 		Complete: fleet.Complete, Total: fleet.Total, Bar: makeStateBar(fleet.Counts, clustersLink), Causes: causeRows(fleet.Causes), AttentionLink: clustersLink(strings.Join(trouble, ",")),
 		Progressing: fleet.Counts["progressing"], ProgressingLink: clustersLink("progressing"),
-		SharedTokens: fleet.SharedTokens, SharedTokensLink: filter{SharedToken: "true"}.page(),
+		SharedTokens: fleet.SharedTokens, SharedTokensLink: filter{SharedToken: "true"}.page(), MayAdd: req.mayAddClusters(),
 	}
 	if fleet.Total == fleet.Counts["never"] && fleet.Total <= 1 {
 		view.FirstRun = req.firstRun(fleet.Total > 0)

@@ -217,7 +217,7 @@ func (req *pageRequest) apply(p changeForm) error {
 	reason, hash := req.reason(), req.r.PostFormValue("plan_hash")
 	switch {
 	case p.incomplete():
-		return req.showPlan(p, http.StatusBadRequest, "Fill in the form first.", reason)
+		return req.showPlan(p, http.StatusBadRequest, "Fill in the fields first.", reason)
 	case hash == "":
 		return req.showPlan(p, http.StatusBadRequest, "View the plan first.", reason)
 	case reason == "":

@@ -61,6 +61,7 @@ func New(cfg Config) (*Page, error) {
 		"/clusters/{id}":                    showCluster,
 		"/clusters/{id}/inputs/{list}/{in}": showInput,
 		"/clusters/{id}/access":             showClusterAccess,
+		"/clusters/{id}/connect":            showConnect,
 		"/components":                       showComponents,
 		"/components/{id}":                  showComponent,
 		"/matrix":                           showMatrix,
@@ -194,6 +195,7 @@ func (p *Page) pageHandler(show func(*pageRequest) error) http.Handler {
 var changeForms = map[string]func(*pageRequest) (changeForm, error){
 	"/changes/{revision}/revert":      revertForm,
 	"/changes/{revision}/restore":     restoreForm,
+	"/add/cluster":                    addClusterForm,
 	"/clusters/{id}/protect":          func(req *pageRequest) (changeForm, error) { return protectionForm(req, true), nil },
 	"/clusters/{id}/unprotect":        func(req *pageRequest) (changeForm, error) { return protectionForm(req, false), nil },
 	"/clusters/{id}/unpin":            unpinForm,
