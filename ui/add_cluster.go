@@ -12,17 +12,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/internal/resourceset"
 )
 
-// addClusterPath is the address of the form that creates a cluster. It is not below that of the clusters, whose ids are free.
-const addClusterPath = prefix + "/add/cluster"
-
-// clusterInput holds the fields of the form that creates a cluster, as they were entered.
-type clusterInput struct {
-	ID, DNS, Environment, Labels string
-	Problem                      string   // with Labels
-	Environments                 []string // of other clusters, to choose from
-}
-
-// addClusterForm creates a cluster.
+// addClusterForm creates a cluster. Its address is not below that of the clusters, whose ids are free.
 func addClusterForm(req *pageRequest) (changeForm, error) {
 	field := func(name string) string { return strings.TrimSpace(req.query(name)) }
 	in := &clusterInput{ID: field("id"), DNS: field("dns"), Environment: field("environment"), Labels: field("labels")}
@@ -59,9 +49,6 @@ func addClusterForm(req *pageRequest) (changeForm, error) {
 	form.Operation = api.Operation{Op: client.OpCreate, Kind: client.KindCluster, ID: in.ID, Document: body}
 	return form, nil
 }
-
-// mayAddClusters reports whether the visitor may create clusters.
-func (req *pageRequest) mayAddClusters() bool { return req.mayChange(writing, client.KindCluster, "") }
 
 type connectView struct {
 	frame

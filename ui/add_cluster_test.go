@@ -3,6 +3,7 @@ package ui_test
 import (
 	"html"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -78,7 +79,18 @@ func TestConnectingManifests(t *testing.T) {
 		_, err := tx.Create(fleet.KindResourceType, []byte(`{"id":"certificates","schema":{"type":"object","additionalProperties":false,"properties":{}},"template":"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: << inputs.id >>\n  namespace: flux-system\n"}`))
 		return err
 	})
-	page := env.get("/ui/clusters/cluster-0002/connect", "X-Forwarded-Proto", "https")
+	insecure := manifestsOf(t, env.get("/ui/clusters/cluster-0002/connect").body)
+	for _, object := range insecure {
+		if resourceset.Text(object, "kind") == resourceset.ProviderKind {
+			require.Equal(t, true, object["spec"].(map[string]any)["insecure"], "without TLS")
+		}
+	}
+	env.http.Close()
+	env.http = httptest.NewTLSServer(env.page("", true))
+	t.Cleanup(env.http.Close)
+	env.client.Transport = env.http.Client().Transport
+	env.signIn(readToken)
+	page := env.get("/ui/clusters/cluster-0002/connect")
 	require.Equal(t, http.StatusOK, page.status)
 	objects := manifestsOf(t, page.body)
 	names := map[string]int{}
@@ -89,17 +101,11 @@ func TestConnectingManifests(t *testing.T) {
 			continue
 		}
 		name := resourceset.Text(object, "metadata", "name")
-		require.Equal(t, strings.Replace(env.http.URL, "http:", "https:", 1)+"/api/v2/flux/clusters/cluster-0002.k8s.example.com/"+name, resourceset.Text(object, "spec", "url"))
+		require.Equal(t, env.http.URL+"/api/v2/flux/clusters/cluster-0002.k8s.example.com/"+name, resourceset.Text(object, "spec", "url"))
 		require.NotContains(t, object["spec"], "insecure")
 	}
 	require.Equal(t, map[string]int{"ConfigMap": 1, "ResourceSet": 4, "ResourceSetInputProvider": 4}, names)
 	require.Equal(t, "cluster-0002.k8s.example.com", resourceset.Text(objects[0], "data", "CLUSTER_DNS"))
-	insecure := manifestsOf(t, env.get("/ui/clusters/cluster-0002/connect").body)
-	for _, object := range insecure {
-		if resourceset.Text(object, "kind") == resourceset.ProviderKind {
-			require.Equal(t, true, object["spec"].(map[string]any)["insecure"], "without TLS")
-		}
-	}
 	require.NotContains(t, page.body, "${", "placeholders")
 	require.Equal(t, http.StatusNotFound, env.get("/ui/clusters/nobody/connect").status)
 }

@@ -118,7 +118,7 @@ func TestScreenshots(t *testing.T) {
 	open("zoom-")
 	b.Run(emulation.SetDeviceMetricsOverride(320, 640, 2, true))
 	open("narrow-")
-	screenshots(t, b, env, "narrow-", map[string]string{"cluster": "/ui/clusters/cluster-0003", "versions": "/ui/components/podinfo", "overview": "/ui/", "clusters": "/ui/clusters", "matrix": "/ui/matrix", "compare": "/ui/compare?left=cluster-0001&right=cluster-0004", "help": "/ui/help"})
+	screenshots(t, b, env, "narrow-", map[string]string{"cluster": "/ui/clusters/cluster-0003", "versions": "/ui/components/podinfo", "overview": "/ui/", "clusters": "/ui/clusters", "matrix": "/ui/matrix", "compare": "/ui/compare?left=cluster-0001&right=cluster-0004", "help": "/ui/help", "changes": "/ui/changes", "connect": "/ui/clusters/cluster-0003/connect", "add": "/ui/add/cluster?id=new-01&dns=new-01.k8s.example.com&environment=dev"})
 	require.Empty(t, b.Complaints())
 }
 

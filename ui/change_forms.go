@@ -67,6 +67,13 @@ type freezeInput struct {
 	Problem                   string
 }
 
+// clusterInput holds the fields of the form that creates a cluster, as they were entered.
+type clusterInput struct {
+	ID, DNS, Environment, Labels string
+	Problem                      string   // with Labels
+	Environments                 []string // of other clusters, to choose from
+}
+
 // remedy is a link or command to offer when the API refuses a form with an error code.
 type remedy struct{ Code, Label, Link, Meaning string }
 

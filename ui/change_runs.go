@@ -9,6 +9,12 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
+// changesPerPage is the number of revisions in a page of the list, maxChanges where many are of the same change.
+const (
+	changesPerPage = 40
+	maxChanges     = 200
+)
+
 // minRun is the number of consecutive revisions with the same change that are shown as one row.
 const minRun = 3
 
@@ -73,6 +79,12 @@ func setChangedAgain(rows []changeRow) {
 			row.ChangedAgain = 0
 		}
 	}
+}
+
+// day holds the revisions of one day in UTC.
+type day struct {
+	Date    string
+	Changes []changeRun
 }
 
 // days groups revisions by day in UTC, and those of a day by change.

@@ -2,7 +2,6 @@ package ui
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,92 +10,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
-	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 )
-
-// changesPerPage is the number of revisions in a page of the list, maxChanges where many are of the same change.
-const (
-	changesPerPage = 40
-	maxChanges     = 200
-)
-
-// changeRow is a row of a list of revisions.
-type changeRow struct {
-	Revision          int64
-	Summary, By       string
-	Actor             string
-	Reason, RequestID string
-	At                time.Time
-	Count             int
-	UndoneBy          int64  // the revision that reverted it; 0: none
-	Compare           string // compares what the cluster was served before and after it; empty: the list is not of a cluster
-	Clusters          int    // on which it changed inputs; 0: on none, or not known
-	ChangedAgain      int64  // the revision that changed all of its documents again; 0: none, or not known
-	documents         []api.ChangeRef
-	effect            map[string]api.EndpointEffect
-	Served            string // the inputs and fields that it changed; empty: none, or the list is not of a cluster or a component
-}
-
-// changes returns revisions, the newest first, and the cursor of the next page.
-func (req *pageRequest) changes(p *api.ListRevisionsParams) (rows []changeRow, next string, err error) {
-	revisions, header, err := req.revisions(p)
-	if err != nil {
-		return nil, "", err
-	}
-	undone := map[int64]int64{}
-	for _, rev := range revisions {
-		for _, reverted := range rev.Reverts {
-			if undone[reverted] == 0 {
-				undone[reverted] = rev.Revision
-			}
-		}
-		rows = append(rows, changeRow{
-			Revision: rev.Revision, Summary: rev.Summary, By: cmp.Or(rev.Author, rev.Actor), Actor: rev.Actor, Clusters: rev.Clusters, documents: rev.Changes, Reason: rev.Reason, RequestID: rev.RequestID, At: rev.At, Count: rev.ChangeCount, UndoneBy: undone[rev.Revision],
-			effect: rev.Effect,
-		})
-		if len(rev.Effect) > 0 {
-			rows[len(rows)-1].Served = summarize.Served(rev)
-		}
-	}
-	return rows, client.NextPage(header).Get("cursor"), nil
-}
-
-// changesInput reports whether the revision changed an input of the cluster whose history has it.
-func (r changeRow) changesInput(list, id string) bool {
-	effect := r.effect[list]
-	return slices.ContainsFunc(effect.Changed, func(ch api.InputChange) bool { return ch.ID == id }) || slices.ContainsFunc(effect.Added, func(added json.RawMessage) bool {
-		var in struct{ ID string }
-		return json.Unmarshal(added, &in) == nil && in.ID == id
-	})
-}
-
-// revisions reads a page of revisions. For a cluster or component, they include the revisions of other documents that changed its
-// inputs.
-func (req *pageRequest) revisions(p *api.ListRevisionsParams) ([]api.RevisionSummary, http.Header, error) {
-	if p.Kind != nil && p.ID != nil && p.Actor == nil {
-		switch *p.Kind {
-		case client.KindCluster:
-			list, err := req.fleet.GetClusterHistoryWithResponse(req.r.Context(), *p.ID, &api.GetClusterHistoryParams{View: new("effective"), Since: p.Since, Until: p.Until, Limit: p.Limit, Cursor: p.Cursor})
-			if err != nil {
-				return nil, nil, err
-			}
-			return *list.JSON200, list.HTTPResponse.Header, nil
-		case client.KindPlatformComponent:
-			list, err := req.fleet.GetPlatformComponentHistoryWithResponse(req.r.Context(), *p.ID, &api.GetPlatformComponentHistoryParams{View: new("effective"), Since: p.Since, Until: p.Until, Limit: p.Limit, Cursor: p.Cursor})
-			if err != nil {
-				return nil, nil, err
-			}
-			return *list.JSON200, list.HTTPResponse.Header, nil
-		}
-	}
-	list, err := req.fleet.ListRevisionsWithResponse(req.r.Context(), p)
-	if err != nil {
-		return nil, nil, err
-	}
-	return *list.JSON200, list.HTTPResponse.Header, nil
-}
 
 type changesView struct {
 	frame
@@ -125,12 +40,6 @@ func (req *pageRequest) queryTime(name string) (*time.Time, error) {
 		}
 	}
 	return &at, nil
-}
-
-// day holds the revisions of one day in UTC.
-type day struct {
-	Date    string
-	Changes []changeRun
 }
 
 // showChanges lists revisions by day.

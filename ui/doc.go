@@ -21,8 +21,8 @@
 //  1. ui.go: settings, routes, and the handler of a page. request.go: one page request, and its in-process API client.
 //  2. session.go, sign_in_issuer.go, cookie.go, ended_sessions.go, session_limit.go: sign-in, the encrypted session, sign-out, limits.
 //  3. render.go and format.go: templates, error pages, and the functions that templates call.
-//  4. kinds.go: the kinds of documents. overview.go, clusters.go, cluster.go, components.go, layers.go, rollouts.go, definitions.go, changes.go
+//  4. kinds.go: the kinds of documents. overview.go, clusters.go, cluster.go, components.go, layers.go, rollouts.go, definitions.go, changes.go with change_rows.go and change_runs.go,
 //     and search.go: one page each. diff.go and document_groups.go: documents before and after.
-//  5. change_forms.go and plan.go: changes, their plans, and the form that applies them.
+//  5. change_forms.go and plan.go: changes, their plans, and the form that applies them. add_cluster.go: a new cluster, and what connects it.
 //  6. static: page.js refreshes an open page; strip.js, search.js and news.js are one feature each. All are served as one file.
 package ui

@@ -60,6 +60,9 @@ func (req *pageRequest) mayPlanRestores() bool {
 	}))
 }
 
+// mayAddClusters reports whether the visitor may create clusters.
+func (req *pageRequest) mayAddClusters() bool { return req.mayChange(writing, client.KindCluster, "") }
+
 // mayApply reports whether the visitor has a right to change anything.
 func (req *pageRequest) mayApply() bool {
 	return req.may("write") || req.may("admin") || req.scoped() && slices.ContainsFunc(changing, req.may)

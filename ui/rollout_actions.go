@@ -25,6 +25,11 @@ func rolloutLink(id, action, stage string) string {
 	return address
 }
 
+// urgent reports whether the action approves a stage, or takes it back.
+func (a rolloutAction) urgent(id string) bool {
+	return strings.HasPrefix(a.Link, link("rollouts", id, "approve")) || strings.HasPrefix(a.Link, link("rollouts", id, "back"))
+}
+
 // permittedActions returns the actions that the state of a rollout and the visitor's rights allow.
 func (req *pageRequest) permittedActions(r api.Rollout) []rolloutAction {
 	may := map[bool]bool{true: req.mayChange(approving, kindRollout, r.ID), false: req.mayChange(runningRollout, kindRollout, r.ID)}

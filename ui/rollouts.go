@@ -24,16 +24,25 @@ type rolloutRow struct {
 	Waiting                string   // the condition that it waits for, or why it is paused
 	Until                  *time.Time
 	NeedsAttention         bool
+	Act                    rolloutAction // to take at once: approve a stage, or take it back after failures; empty: none, or the visitor may not
 }
 
 // open reports whether the rollout is neither completed nor aborted.
 func (r rolloutRow) Open() bool { return openRollout(r.State) }
 
 // rolloutRows returns the rows of rollouts, those that need attention first, then other open ones.
-func rolloutRows(rollouts []api.Rollout) []rolloutRow {
+func (req *pageRequest) rolloutRows(rollouts []api.Rollout) []rolloutRow {
 	rows := make([]rolloutRow, 0, len(rollouts))
 	for _, r := range rollouts {
-		rows = append(rows, makeRolloutRow(r))
+		row := makeRolloutRow(r)
+		if row.NeedsAttention {
+			for _, a := range req.permittedActions(r) {
+				if a.Primary && a.urgent(r.ID) {
+					row.Act = a
+				}
+			}
+		}
+		rows = append(rows, row)
 	}
 	rank := func(r rolloutRow) int {
 		switch {
@@ -109,7 +118,7 @@ func showRollouts(req *pageRequest) error {
 	if err != nil {
 		return err
 	}
-	view := rolloutsView{Rows: rolloutRows(*list.JSON200)}
+	view := rolloutsView{Rows: req.rolloutRows(*list.JSON200)}
 	view.frame = req.frame("Rollouts", "rollouts")
 	return req.show("rollouts", view)
 }
@@ -288,7 +297,7 @@ func (req *pageRequest) openRollouts() (attention, others []rolloutRow, starts [
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	for _, row := range rolloutRows(*list.JSON200) {
+	for _, row := range req.rolloutRows(*list.JSON200) {
 		switch {
 		case row.NeedsAttention:
 			attention = append(attention, row)

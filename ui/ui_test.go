@@ -27,6 +27,7 @@ var allPages = []string{
 	"/ui/components/grafana/delete?cascade=true", "/ui/layers/gold/delete", "/ui/search?q=cluster-00",
 	"/ui/definitions", "/ui/definitions/freezes", "/ui/definitions/strategies?q=waves&sort=-updated_at", "/ui/definitions/namespaces/team-red", "/ui/definitions/namespaces/team-red/delete", "/ui/clusters?list=namespaces&input=team-red",
 	"/ui/help", "/ui/freezes/create-all", "/ui/freezes/create-all?environment=prod", "/ui/compare", "/ui/compare?left=cluster-0001&right=cluster-0002", "/ui/compare?left=cluster-0001&left_revision=2&right_revision=3", "/ui/compare?left=cluster-0001&left_revision=1", "/ui/compare?left=cluster-0000&layer=gold",
+	"/ui/add/cluster", "/ui/add/cluster?id=new-01&dns=new-01.k8s.example.com&environment=dev&labels=tier", "/ui/clusters/cluster-0003/connect", "/ui/changes?source=platform",
 	"/ui/matrix", "/ui/matrix?by=tier", "/ui/matrix?by=region&selector=tier%3Dgold", "/ui/matrix?wall=1", "/ui/?wall=1",
 }
 
