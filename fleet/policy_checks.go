@@ -60,7 +60,7 @@ func (r Result) verdictsOf(policies []*Document, effect func() (*policyEffect, e
 		return computed.of(p), nil
 	}
 	change := r.policyChange()
-	refusing, warning := policy.NewBudget(), policy.NewBudget() // so that no warning makes a policy fail that refuses
+	refusing, warning := policy.NewBudget(), policy.NewWarningBudget() // so that no warning makes a policy fail that refuses
 	var out []policyVerdict
 	for _, d := range policies {
 		p := d.Policy()
@@ -74,7 +74,7 @@ func (r Result) verdictsOf(policies []*Document, effect func() (*policyEffect, e
 		}
 		v := policyVerdict{policy: d}
 		in := &policy.Input{
-			Change: *change, Now: r.Commit.At, Recent: policy.Recent{Removals: removalsIn(r.base.recentRemovals(r.Commit.At))},
+			Change: change, Now: r.Commit.At, Recent: policy.Recent{Removals: removalsIn(r.base.recentRemovals(r.Commit.At))},
 			Effect: func() (*policy.Effect, error) { return on(p) },
 		}
 		budget := refusing

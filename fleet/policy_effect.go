@@ -108,6 +108,9 @@ func (e *policyEffect) of(p *Policy) *policy.Effect {
 func (e *policyEffect) lists(a affected) (*policy.Lists, error) {
 	out := &policy.Lists{}
 	for _, list := range e.r.lists() {
+		if err := e.r.work.stopped(); err != nil {
+			return nil, err
+		}
 		look := a.lookAt(e.r.State, list)
 		if look != nil && len(look) == 0 && a.before == a.after && len(a.kept) == 0 {
 			continue

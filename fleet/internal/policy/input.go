@@ -5,12 +5,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/cel-go/common/types/ref"
+
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
 // Input is what rules read of a change. The variables of rules have the names of the fields, in lower case.
 type Input struct {
-	Change Change
+	Change *Change
 	// Effect computes the effect. It is called at most once, and only if a rule reads it.
 	Effect func() (*Effect, error)
 	Recent Recent
@@ -26,6 +28,9 @@ type Change struct {
 	Rollout   string // id of the rollout whose operation it is; empty: none
 	Source    string // id of the source that makes it; empty: none
 	Documents []*Document
+
+	once sync.Once
+	list any // of the documents, as rules read it
 }
 
 // Document is a changed document. Before is nil for a new one, After for a deleted one.
@@ -83,6 +88,8 @@ type Lists struct {
 	Namespaces   []*Entry[api.FluxNamespace]
 	RoleBindings []*Entry[api.FluxRoleBinding]
 	Resources    map[string][]*Entry[map[string]any] // by resource type
+
+	values map[string]ref.Val // the lists as rules read them
 }
 
 // Entry is an input before and after the change, as polls have it. Before is nil for a new one, After for a removed one. Clusters with
@@ -97,7 +104,7 @@ type Entry[T any] struct {
 // variables returns the variables of rules.
 func (in *Input) variables() map[string]any {
 	return map[string]any{
-		"change": object{changeType, &in.Change},
+		"change": object{changeType, in.Change},
 		"effect": func() any { return in.effect() },
 		"recent": object{recentType, &in.Recent},
 		"now":    in.Now,

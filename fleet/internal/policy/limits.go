@@ -5,12 +5,14 @@ import (
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/checker"
+	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 )
 
 const (
-	// MaxCost is the maximum number of steps of one expression on a change. A step takes about 100 ns, at most about 1 µs.
-	MaxCost = 10_000_000
+	// MaxCost is the maximum number of steps of one expression on a change. A step takes about 100 ns at most.
+	MaxCost = 5_000_000
 	// maxEstimate is the maximum number of steps of an expression when it is written, on a change of all clusters of a large fleet. It
 	// is higher, since few changes reach all sizes that the estimate assumes.
 	maxEstimate = 100_000_000
@@ -28,14 +30,18 @@ const (
 	maxNesting       = 4  // of loops in loops
 	maxNodes         = 4096
 	maxRegexProgram  = 500
+	maxConstants     = 32 // operands of && and ||
 	maxParseRecovery = 10
 )
 
 // Budget limits the steps of several policies on one change. The zero value permits none; see [NewBudget].
 type Budget struct{ left uint64 }
 
-// NewBudget returns the budget of one change.
+// NewBudget returns the budget of the policies that refuse a change.
 func NewBudget() *Budget { return &Budget{2 * MaxCost} }
+
+// NewWarningBudget returns the budget of those that warn.
+func NewWarningBudget() *Budget { return &Budget{MaxCost} }
 
 // limits are the options that limit expressions.
 func limits() []cel.EnvOption {
@@ -67,10 +73,22 @@ func (sizes) EstimateSize(node checker.AstNode) *checker.SizeEstimate {
 
 func (sizes) EstimateCallCost(function, _ string, _ *checker.AstNode, _ []checker.AstNode) *checker.CallEstimate {
 	if function == functionSemver || function == functionMatchesLabels {
-		return &checker.CallEstimate{CostEstimate: checker.CostEstimate{Min: baseCost, Max: baseCost + 4*expectedText}}
+		return &checker.CallEstimate{CostEstimate: checker.CostEstimate{Min: labelsSteps, Max: semverSteps + expectedText}}
 	}
 	return nil
 }
 
-// baseCost are the steps of a function of this package.
-const baseCost = 10
+// countConstants counts the constants that are operands of && and ||, which take time in an evaluation, but no step.
+func countConstants(e ast.Expr) (n int) {
+	ast.PreOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() != ast.CallKind || e.AsCall().FunctionName() != operators.LogicalAnd && e.AsCall().FunctionName() != operators.LogicalOr {
+			return
+		}
+		for _, arg := range e.AsCall().Args() {
+			if arg.Kind() == ast.LiteralKind {
+				n++
+			}
+		}
+	}))
+	return n
+}

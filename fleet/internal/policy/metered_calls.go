@@ -18,23 +18,29 @@ import (
 // Calls whose time depends on their arguments, not on their result. Each counts its steps before the work.
 
 const (
-	timeZoneSteps = 100 // of a call that reads a time zone, which is loaded each time
+	timeZoneSteps = 1000 // of a call that reads a time zone, which is loaded each time
 	// regexWorkPerStep is the number of bytes of a text, times instructions of a pattern, that count as a step.
-	regexWorkPerStep = 128
+	regexWorkPerStep         = 16
+	semverSteps, labelsSteps = 50, 8
+	// mapWork are the steps of the comparison of one value of a map.
+	mapWork = 8
 )
 
-// extraSteps returns the additional steps of a call of a function with a constant cost.
-func extraSteps(call interpreter.InterpretableCall) uint64 {
+// extraSteps returns the additional steps of a call of a function with a constant cost, and those of its constant texts.
+func extraSteps(call interpreter.InterpretableCall) (steps uint64) {
+	for _, arg := range call.Args() {
+		if literal, ok := arg.(interpreter.InterpretableConst); ok {
+			steps += textSize(literal.Value()) / bytesReadPerStep
+		}
+	}
 	switch call.Function() {
-	case functionSemver, functionMatchesLabels:
-		return baseCost
 	case overloads.TimeGetFullYear, overloads.TimeGetMonth, overloads.TimeGetDayOfYear, overloads.TimeGetDate, overloads.TimeGetDayOfMonth,
 		overloads.TimeGetDayOfWeek, overloads.TimeGetHours, overloads.TimeGetMinutes, overloads.TimeGetSeconds, overloads.TimeGetMilliseconds:
 		if len(call.Args()) == 2 {
-			return timeZoneSteps
+			steps += timeZoneSteps
 		}
 	}
-	return 0
+	return steps
 }
 
 // binaryNode is a call of a function with two arguments that counts the steps of its arguments. It is no InterpretableCall, because the
@@ -63,7 +69,11 @@ func (n *binaryNode) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 		return b
 	}
 	n.meter.charge(1 + n.steps(a, b))
-	return n.call(a, b)
+	out := n.call(a, b)
+	if types.IsError(out) {
+		n.meter.charge(errorSteps)
+	}
+	return out
 }
 
 // binary returns the node for a call that counts its arguments; nil: the call needs none.
@@ -73,6 +83,12 @@ func (m *meter) binary(call interpreter.InterpretableCall) (interpreter.Interpre
 	}
 	n := &binaryNode{id: call.ID(), args: call.Args(), meter: m}
 	switch {
+	case call.Function() == functionSemver:
+		n.steps, n.call = func(version, limits ref.Val) uint64 { return semverSteps + (textSize(version)+textSize(limits))/2 }, inRange
+	case call.Function() == functionMatchesLabels:
+		n.steps, n.call = func(_, selector ref.Val) uint64 { return labelsSteps + textSize(selector)/4 }, matchesLabels
+	case call.Function() == operators.Add:
+		n.steps, n.call = sumSteps, sum
 	case call.Function() == operators.Equals:
 		n.steps, n.call = m.equalSteps, types.Equal
 	case call.Function() == operators.NotEquals:
@@ -117,18 +133,74 @@ func (m *meter) matches(n *binaryNode) (interpreter.InterpretableV2, error) {
 	if err != nil {
 		return nil, err
 	}
+	last, matched := types.String(""), types.Bool(pattern.MatchString("")) // many clusters have the same text
 	n.steps = func(in, _ ref.Val) uint64 {
-		s, _ := in.(types.String)
-		return uint64(len(s)) * uint64(instructions) / regexWorkPerStep
+		if in == last {
+			return 0
+		}
+		return textSize(in) * uint64(instructions) / regexWorkPerStep
 	}
 	n.call = func(in, _ ref.Val) ref.Val {
 		s, ok := in.(types.String)
 		if !ok {
 			return types.MaybeNoSuchOverloadErr(in)
 		}
-		return types.Bool(pattern.MatchString(string(s)))
+		if s != last {
+			last, matched = s, types.Bool(pattern.MatchString(string(s)))
+		}
+		return matched
 	}
 	return n, nil
+}
+
+func textSize(v ref.Val) uint64 {
+	text, _ := v.(types.String)
+	return uint64(len(text))
+}
+
+// sumSteps returns the steps of a sum: those of the text or list that it makes.
+func sumSteps(a, b ref.Val) uint64 {
+	switch x := a.(type) {
+	case types.String:
+		return (textSize(a) + textSize(b)) / bytesPerStep
+	case types.Bytes:
+		y, _ := b.(types.Bytes)
+		return uint64((len(x) + len(y)) / bytesPerStep)
+	case traits.MutableLister: // the result of a macro, which grows
+		return sizeOf(b)
+	case traits.Lister:
+		return sizeOf(a) + sizeOf(b)
+	}
+	return 0
+}
+
+func sizeOf(list ref.Val) uint64 {
+	if sized, ok := list.(traits.Sizer); ok {
+		if n, ok := sized.Size().(types.Int); ok {
+			return uint64(max(n, 0))
+		}
+	}
+	return 0
+}
+
+// sum adds values. Lists are copied: the library keeps both, so that reading an element of a sum of many lists takes long.
+func sum(a, b ref.Val) ref.Val {
+	_, grows := a.(traits.MutableLister)
+	x, isList := a.(traits.Lister)
+	y, ok := b.(traits.Lister)
+	if isList && ok && !grows {
+		values := make([]ref.Val, 0, sizeOf(x)+sizeOf(y))
+		for _, of := range []traits.Lister{x, y} {
+			for each := of.Iterator(); each.HasNext() == types.True; {
+				values = append(values, each.Next())
+			}
+		}
+		return types.NewRefValList(adapter, values)
+	}
+	if adder, ok := a.(traits.Adder); ok {
+		return adder.Add(b)
+	}
+	return types.MaybeNoSuchOverloadErr(a)
 }
 
 // regexInstructions returns the number of instructions of a pattern.
@@ -144,7 +216,7 @@ func regexInstructions(pattern string) (int, error) {
 	return len(program.Inst), nil
 }
 
-// equalSteps returns the steps of a comparison.
+// equalSteps returns the steps of a comparison. Those of texts are counted when they are read or made.
 func (m *meter) equalSteps(a, b ref.Val) uint64 {
 	if a.Type() == types.NullType || b.Type() == types.NullType {
 		return 0
@@ -156,7 +228,7 @@ func (m *meter) equalSteps(a, b ref.Val) uint64 {
 func (m *meter) size(v ref.Val, limit uint64) uint64 {
 	switch v.(type) {
 	case object, traits.Lister, traits.Mapper:
-		return nativeSize(reflect.ValueOf(plainOf(v)), limit, 0)
+		return nativeSize(reflect.ValueOf(v), limit, 0)
 	}
 	return 0
 }
@@ -179,8 +251,10 @@ func nativeSize(v reflect.Value, limit uint64, depth int) uint64 {
 	if v.CanInterface() {
 		if value, ok := reflect.TypeAssert[ref.Val](v); ok {
 			switch value.(type) {
-			case object, traits.Lister, traits.Mapper:
+			case object, traits.Lister:
 				return nativeSize(reflect.ValueOf(plainOf(value)), limit, depth+1)
+			case traits.Mapper:
+				return mapWork * nativeSize(reflect.ValueOf(plainOf(value)), limit/mapWork, depth+1)
 			}
 			return 1
 		}

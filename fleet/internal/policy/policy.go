@@ -126,6 +126,9 @@ func compile(env *cel.Env, field, text string, limit int, want *cel.Type) (compi
 	if cost.Max > maxEstimate {
 		return nil, whole("may cost too much on a large fleet: %s; at most %d are possible. Nest fewer lists, or compare before you search in texts", steps(cost.Max), maxEstimate)
 	}
+	if n := countConstants(ast.NativeRep().Expr()); n > maxConstants {
+		return nil, whole("has %d constants as operands of && and ||; at most %d are possible", n, maxConstants)
+	}
 	e := &expression{env: env, ast: ast}
 	program, err := newMeteredProgram(env, ast)
 	if err != nil {

@@ -42,7 +42,7 @@ func change(clusters int) *Input {
 		})
 	}
 	return &Input{
-		Change: Change{Kind: "change", Actor: "ann", Documents: []*Document{{Kind: "cluster", ID: "k0", Action: "update", Before: json.RawMessage(`{"id":"k0","n":1}`), After: json.RawMessage(`{"id":"k0","n":2}`)}}},
+		Change: &Change{Kind: "change", Actor: "ann", Documents: []*Document{{Kind: "cluster", ID: "k0", Action: "update", Before: json.RawMessage(`{"id":"k0","n":1}`), After: json.RawMessage(`{"id":"k0","n":2}`)}}},
 		Effect: func() (*Effect, error) { return effect, nil },
 		Recent: Recent{Removals: 3},
 		Now:    time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
@@ -112,6 +112,7 @@ func TestMistakesAreFoundWhenWritten(t *testing.T) {
 		{"'x' == '" + strings.Repeat("x", 9000) + "'", "", "at most 8192"},
 		{"effect.clusters.all(a, effect.clusters.all(b, a.id == b.id))", "", "may cost too much"},
 		{"[1].all(a, [1].all(b, [1].all(c, [1].all(d, [1].all(e, true)))))", "", "nesting"},
+		{"false" + strings.Repeat(" || false", 50), "", "51 constants as operands"},
 		{"\xff == 1", "", "not valid UTF-8"},
 		{"true", strings.Repeat("'x' + ", 400) + "'x'", "at most 2048"},
 	} {

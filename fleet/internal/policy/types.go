@@ -217,13 +217,16 @@ var (
 		"after":  of(types.DynType, func(d *Document) any { d.decode(); return orError(d.after, d.err) }),
 	})
 	changeType = newType("Change", map[string]field{
-		"kind":      of(types.StringType, func(c *Change) any { return c.Kind }),
-		"actor":     of(types.StringType, func(c *Change) any { return c.Actor }),
-		"author":    of(types.StringType, func(c *Change) any { return c.Author }),
-		"reason":    of(types.StringType, func(c *Change) any { return c.Reason }),
-		"rollout":   of(types.StringType, func(c *Change) any { return c.Rollout }),
-		"source":    of(types.StringType, func(c *Change) any { return c.Source }),
-		"documents": of(types.NewListType(documentType.Type), func(c *Change) any { return listOf(documentType, c.Documents) }),
+		"kind":    of(types.StringType, func(c *Change) any { return c.Kind }),
+		"actor":   of(types.StringType, func(c *Change) any { return c.Actor }),
+		"author":  of(types.StringType, func(c *Change) any { return c.Author }),
+		"reason":  of(types.StringType, func(c *Change) any { return c.Reason }),
+		"rollout": of(types.StringType, func(c *Change) any { return c.Rollout }),
+		"source":  of(types.StringType, func(c *Change) any { return c.Source }),
+		"documents": of(types.NewListType(documentType.Type), func(c *Change) any {
+			c.once.Do(func() { c.list = listOf(documentType, c.Documents) })
+			return c.list
+		}),
 	})
 	recentType  = newType("Recent", map[string]field{"removals": of(types.IntType, func(r *Recent) any { return r.Removals })})
 	versionType = newType("ClusterVersion", map[string]field{
@@ -235,13 +238,15 @@ var (
 		"namespaces":          entries("NamespaceChange", func(l *Lists) []*Entry[api.FluxNamespace] { return l.Namespaces }),
 		"rolebindings":        entries("RoleBindingChange", func(l *Lists) []*Entry[api.FluxRoleBinding] { return l.RoleBindings }),
 		"resources": of(types.NewListType(resourceChangeType.Type), func(l *Lists) any {
-			var out []*resourceChange
-			for _, of := range slices.Sorted(maps.Keys(l.Resources)) {
-				for _, e := range l.Resources[of] {
-					out = append(out, &resourceChange{of, e})
+			return l.value("resources", func() ref.Val {
+				var out []*resourceChange
+				for _, of := range slices.Sorted(maps.Keys(l.Resources)) {
+					for _, e := range l.Resources[of] {
+						out = append(out, &resourceChange{of, e})
+					}
 				}
-			}
-			return listOf(resourceChangeType, out)
+				return listOf(resourceChangeType, out)
+			})
 		}),
 	})
 	resourceChangeType = newType("ResourceChange", map[string]field{
@@ -366,7 +371,20 @@ func entries[T any](name string, get func(*Lists) []*Entry[T]) field {
 		"before": of(input.Type, func(e *Entry[T]) any { return inputOf(input, e.Before, &e.before) }),
 		"after":  of(input.Type, func(e *Entry[T]) any { return inputOf(input, e.After, &e.after) }),
 	})
-	return of(types.NewListType(entry.Type), func(l *Lists) any { return listOf(entry, get(l)) })
+	return of(types.NewListType(entry.Type), func(l *Lists) any {
+		return l.value(name, func() ref.Val { return listOf(entry, get(l)) })
+	})
+}
+
+// value returns a list as rules read it, made once.
+func (l *Lists) value(name string, make func() ref.Val) ref.Val {
+	if l.values == nil {
+		l.values = map[string]ref.Val{}
+	}
+	if l.values[name] == nil {
+		l.values[name] = make()
+	}
+	return l.values[name]
 }
 
 func inputOf[T any](t *objectType, input *T, cached **structValue) ref.Val {
