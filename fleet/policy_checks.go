@@ -163,7 +163,15 @@ func (r Result) exemptFromPolicies() bool {
 	for _, op := range operations {
 		takesBack = takesBack && op.Kind == string(KindRollout) && slices.Contains([]string{RolloutBack, RolloutAbort, RolloutPause}, op.Op)
 	}
-	return takesBack || !slices.ContainsFunc(r.Commit.Changes, func(ch Change) bool { return !takesAway(ch) })
+	return takesBack || !slices.ContainsFunc(r.Commit.Changes, func(ch Change) bool { return !takesAway(ch) && !r.proposesVersions(ch) })
+}
+
+// proposesVersions reports whether a change is the proposal of version policies, which is what they do if policies refuse their change.
+func (r Result) proposesVersions(ch Change) bool {
+	if r.Commit.Actor != VersionAutomation || ch.Kind != KindRollout || ch.After == nil {
+		return false
+	}
+	return r.State.docs[KindRollout][ch.ID].rollout().State == rolloutProposed
 }
 
 // takesAway reports whether the change of a document is exempt from policies.

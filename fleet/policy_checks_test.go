@@ -99,16 +99,45 @@ func TestPolicyOnEveryPath(t *testing.T) {
 	}
 }
 
-// TestPolicyOnAutomation: a move of a version by its policy is refused too.
+// TestPolicyOnAutomation: a version that policies refuse to move is proposed once, with their ids, and a person decides.
 func TestPolicyOnAutomation(t *testing.T) {
 	t.Parallel()
-	w := newVersioned(t, `{"range":">=17","action":"apply"}`)
+	for name, rule := range map[string]string{"by versions": "change.kind != 'version'", "all": "false", "clusters": "effect.clusters.size() == 0"} {
+		for _, action := range []string{"deny", "approve"} {
+			t.Run(name+" "+action, func(t *testing.T) {
+				t.Parallel()
+				w := newVersioned(t, `{"range":">=17","action":"apply"}`)
+				w.sees("grafana", "17.5.0")
+				w.must(create(KindPolicy, fmt.Sprintf(`{"id":"p","rule":%q,"message":"'not on ' + string(effect.clusters.size())","action":%q}`, rule, action)))
+				require.True(t, w.moves("grafana"))
+				require.Equal(t, "17.0.0", w.version("grafana"))
+				require.Equal(t, "proposed", w.rolloutState("auto-grafana"))
+				require.Equal(t, "refused by p; new versions: grafana 17.5.0", w.state.docs[KindRollout]["auto-grafana"].rollout().Description)
+				require.False(t, w.moves("grafana"), "it is proposed already")
+				w.sees("grafana", "17.6.0")
+				require.True(t, w.moves("grafana"), "a newer version replaces it")
+				if name != "by versions" {
+					w.refused(CodePolicy, act("auto-grafana", RolloutStart))
+				}
+			})
+		}
+	}
+}
+
+// TestPolicyOnStartOfVersions: a rollout of versions stays proposed while a policy refuses its start, and starts when none does.
+func TestPolicyOnStartOfVersions(t *testing.T) {
+	t.Parallel()
+	w := newVersioned(t, `{"range":">=17","action":"rollout","strategy":"waves"}`)
 	w.sees("grafana", "17.5.0")
-	w.must(create(KindPolicy, `{"id":"p","rule":"change.kind != 'version'","action":"deny"}`))
-	_, _, err := w.automate("grafana")
-	var e *Error
-	require.ErrorAs(t, err, &e)
-	require.Equal(t, CodePolicy, e.Code)
+	w.must(create(KindPolicy, `{"id":"p","rule":"effect.clusters.size() == 0","action":"deny"}`))
+	require.True(t, w.moves("grafana"), "it is proposed")
+	require.True(t, w.moves("grafana"), "its description names the policy")
+	require.Equal(t, "refused by p; new versions: grafana 17.5.0", w.state.docs[KindRollout]["auto-grafana"].rollout().Description)
+	require.False(t, w.moves("grafana"))
+	require.Equal(t, "proposed", w.rolloutState("auto-grafana"))
+	w.must(patch(KindPolicy, "p", `{"suspended":true}`))
+	require.True(t, w.moves("grafana"))
+	require.Equal(t, "running", w.rolloutState("auto-grafana"))
 }
 
 // TestPoliciesOfTheBaseDecide: a change cannot lift the policy that refuses it, nor take a cluster out of its match.

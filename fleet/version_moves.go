@@ -52,7 +52,8 @@ type versionMove struct {
 
 // MoveVersions evaluates the policies of a move on the Tx's base, and makes the change that they decide: it proposes a rollout named
 // auto-COMPONENT or auto-GROUP, rewrites it while it is proposed, starts it, or changes the documents. It reports whether there is
-// anything to commit. The actor of the commit must be [VersionAutomation].
+// anything to commit. The actor of the commit must be [VersionAutomation]. A change that policies refuse stays a proposed rollout, whose
+// description names them.
 //
 // limit must limit a Tx to the rights of the principal of a component, as the server does for rollouts; it is called for tx and for
 // attempts of the same change, one for each further principal of a group. A refusal of one refuses the move.
@@ -196,24 +197,44 @@ func (tx *Tx) move(m versionMove, now time.Time, limit func(*Tx)) (bool, error) 
 		return false, nil
 	}
 	if m.policy.Action == versionsApply && open == nil {
-		applied, err := tx.applyMove(m, now, limit)
-		if applied || err != nil {
-			return applied, err
+		refused, err := tx.applyMove(m, now, limit)
+		if refused == nil || err != nil {
+			return err == nil, err
 		}
+		return true, tx.proposeMove(m, nil, refused)
 	}
 	if open == nil {
-		return true, tx.proposeMove(m, nil)
+		return true, tx.proposeMove(m, nil, nil)
 	}
 	same, err := tx.proposes(open.rollout(), m)
 	switch {
 	case err != nil:
 		return false, err
 	case !same:
-		return true, tx.proposeMove(m, open)
+		return true, tx.proposeMove(m, open, nil)
 	case m.policy.Action == versionsRollout:
-		return tx.startMove(open, now)
+		return tx.startMove(m, open, now, limit)
 	}
 	return false, nil
+}
+
+// describe describes the move, with the policies that refuse to make it at once. Their messages may name clusters that not every reader of
+// the rollout may read.
+func (m *versionMove) describe(refused *Error) string {
+	var names, policies []string
+	for i := range m.changes {
+		for _, v := range m.changes[i].versions() {
+			names = append(names, cmp.Or(v.Image, v.Component)+" "+v.Version)
+		}
+	}
+	text := "new versions: " + list(names)
+	if refused != nil && refused.Code == CodePolicy {
+		for _, p := range refused.Problems {
+			policies = append(policies, p.ID)
+		}
+		text = "refused by " + list(policies) + "; " + text
+	}
+	return truncate(text)
 }
 
 // applyTo makes the change in the documents.
@@ -226,36 +247,34 @@ func (m *versionMove) applyTo(tx *Tx) error {
 	return nil
 }
 
-// applyMove changes the documents at once. If a freeze or the guard refuses that, it changes nothing, and the caller proposes a rollout.
-func (tx *Tx) applyMove(m versionMove, now time.Time, limit func(*Tx)) (applied bool, err error) {
+// applyMove changes the documents at once. If a freeze, the guard or a policy refuses that, it changes nothing, and the caller proposes a
+// rollout.
+func (tx *Tx) applyMove(m versionMove, now time.Time, limit func(*Tx)) (refused *Error, err error) {
 	attempt := tx.base.Begin()
 	attempt.work = tx.work
 	limit(attempt)
 	attempt.Guard(Guard{Careful: true})
 	if err := m.applyTo(attempt); err != nil {
-		return false, err
+		return nil, err
 	}
 	_, err = attempt.Finish(Commit{At: now, Actor: VersionAutomation})
-	if e, refused := errors.AsType[*Error](err); refused && (e.Code == CodeConfirm || e.Code == CodeFrozen) {
-		return false, nil
+	if e, ok := errors.AsType[*Error](err); ok && (e.Code == CodeConfirm || e.Code == CodeFrozen || e.Code == CodePolicy) {
+		return e, nil
 	}
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	tx.Guard(Guard{Careful: true})
-	return true, m.applyTo(tx)
+	return nil, m.applyTo(tx)
 }
 
-// proposeMove creates the rollout of a move, or rewrites the proposed one. The approvals of a rewritten rollout end.
-func (tx *Tx) proposeMove(m versionMove, proposed *Document) error {
+// proposeMove creates the rollout of a move, or rewrites the proposed one. The approvals of a rewritten rollout end. refused is why the
+// change is not made at once; nil: the policies of the versions propose.
+func (tx *Tx) proposeMove(m versionMove, proposed *Document, refused *Error) error {
 	id := rolloutOfMove(m.name)
 	var versions []rolloutVersion
-	var names []string
 	for i := range m.changes {
 		versions = append(versions, m.changes[i].versions()...)
-	}
-	for _, v := range versions {
-		names = append(names, cmp.Or(v.Image, v.Component)+" "+v.Version)
 	}
 	held, others, open := tx.base.versionAutomation(m.components[0]), 0, 0
 	if tx.base.rollouts != nil {
@@ -271,7 +290,7 @@ func (tx *Tx) proposeMove(m versionMove, proposed *Document) error {
 	if others >= maxAutomaticRollouts || open >= openRolloutLimit.limitedMax() { // an identity with limits may have created the policy
 		return errorf(CodeLimitExceeded, "%d rollouts of version policies are open, which is the most: complete or abort some of them", others)
 	}
-	n := NewRollout{ID: id, Description: truncate("new versions: " + list(names)), Strategy: m.policy.Strategy, RolloutSettings: RolloutSettings{Advance: advanceAutomatic}}
+	n := NewRollout{ID: id, Description: m.describe(refused), Strategy: m.policy.Strategy, RolloutSettings: RolloutSettings{Advance: advanceAutomatic}}
 	r, err := tx.base.newRollout(n)
 	if err != nil {
 		return err
@@ -324,8 +343,9 @@ func (tx *Tx) proposes(r *rollout, m versionMove) (bool, error) {
 	return tx.makesChange(r, change.edits)
 }
 
-// startMove starts the first stage of the rollout of a move, unless it waits for an approval or a freeze.
-func (tx *Tx) startMove(d *Document, now time.Time) (bool, error) {
+// startMove starts the first stage of the rollout of a move, unless it waits for an approval or a freeze. The rollout stays proposed if
+// policies refuse the start.
+func (tx *Tx) startMove(m versionMove, d *Document, now time.Time, limit func(*Tx)) (bool, error) {
 	r := d.rollout()
 	if r.awaitsApproval(r.Started) || r.Started > 0 {
 		return false, nil
@@ -338,6 +358,33 @@ func (tx *Tx) startMove(d *Document, now time.Time) (bool, error) {
 	if err != nil || waits.Reason != "" {
 		return false, err
 	}
+	if len(tx.base.docs[KindPolicy]) > 0 {
+		attempt := tx.base.Begin()
+		attempt.work = tx.work
+		limit(attempt)
+		if _, err = attempt.ChangeRollout(d.ID, RolloutStart, step.Stage); err == nil {
+			_, err = attempt.Finish(Commit{At: now, Actor: VersionAutomation})
+		}
+		if e, ok := errors.AsType[*Error](err); ok && e.Code == CodePolicy {
+			return tx.describeRollout(d, m.describe(e))
+		}
+	}
 	_, err = tx.ChangeRollout(d.ID, RolloutStart, step.Stage)
 	return err == nil, err
+}
+
+// describeRollout sets the description of a rollout. It reports whether it differs.
+func (tx *Tx) describeRollout(d *Document, description string) (bool, error) {
+	r := *d.rollout()
+	if r.Description == description {
+		return false, nil
+	}
+	r.Description = description
+	doc, err := tx.kinds.newRecord(KindRollout, d.ID, &r)
+	if err != nil {
+		return false, err
+	}
+	tx.record(KindRollout, d.ID, doc)
+	tx.recordOperation(api.RevisionOperation{Op: "update", Kind: string(KindRollout), ID: d.ID})
+	return true, nil
 }

@@ -88,7 +88,7 @@ func versionInputsOf(st *fleet.State) (in versionInputs) {
 	if len(fleet.VersionMoves(st)) == 0 {
 		return in
 	}
-	for _, kind := range []fleet.Kind{fleet.KindComponent, fleet.KindLayer, fleet.KindRollout, fleet.KindStrategy, fleet.KindFreeze, fleet.KindVersionAutomation, fleet.KindAccess, fleet.KindToken} {
+	for _, kind := range []fleet.Kind{fleet.KindComponent, fleet.KindLayer, fleet.KindRollout, fleet.KindStrategy, fleet.KindFreeze, fleet.KindVersionAutomation, fleet.KindAccess, fleet.KindToken, fleet.KindPolicy} {
 		for _, d := range st.All(kind) {
 			in.newest = max(in.newest, d.Revision)
 			in.count++

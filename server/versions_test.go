@@ -228,6 +228,24 @@ func TestVersionAutomation(t *testing.T) {
 	require.Equal(t, "6.9.0", at(got, "sources", 0, "candidate"))
 }
 
+// TestVersionAutomationUnderPolicies: a version that a policy refuses to apply is proposed once, and nothing is logged as refused. The
+// reader of the rollout learns the id of the policy, not its message.
+func TestVersionAutomationUnderPolicies(t *testing.T) {
+	t.Parallel()
+	w, s := versionWorld(t)
+	w.create("/policies", `{"id":"no-versions","rule":"change.kind != 'version'","message":"'secret message'","action":"deny"}`)
+	w.policy(`{"range":">=6","action":"apply"}`)
+	w.post(versionsPath, `{"version":"6.9.0"}`).want(202)
+	w.runVersions(s)
+	require.Equal(t, "6.8.0", w.get("/platform_components/podinfo").want(200).json()["component_version"])
+	rollout := w.get("/rollouts/auto-podinfo").want(200)
+	require.Equal(t, "proposed", rollout.json()["state"])
+	require.Equal(t, "refused by no-versions; new versions: podinfo 6.9.0", rollout.json()["description"])
+	require.NotContains(t, string(rollout.body), "secret")
+	w.unchanged(func() { w.runVersions(s); w.runVersions(s) })
+	require.Empty(t, w.logs.lines(t, "a version cannot move"))
+}
+
 // TestVersionAutomationIsLimited: a policy gives nobody rights, and the refusal is visible and logged once.
 func TestVersionAutomationIsLimited(t *testing.T) {
 	t.Parallel()
