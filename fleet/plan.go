@@ -53,7 +53,7 @@ func (r Result) plan(policies *policyEffect) (api.Plan, error) {
 		}
 		freezes.add(a, group.key != "")
 		if policies != nil {
-			policies.add(a, group.key != "")
+			policies.add(a, group.key != "", nil)
 		}
 		if group.key == "" {
 			continue

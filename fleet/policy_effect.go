@@ -45,22 +45,43 @@ func (r Result) policyEffect() (*policyEffect, error) {
 		return nil, err
 	}
 	slices.SortFunc(clusters, func(a, b affected) int { return cmp.Or(cmp.Compare(a.id, b.id), compareNames(a.before, b.before)) })
-	effects := r.effects()
 	for _, a := range clusters {
 		if err := r.work.stopped(); err != nil {
 			return nil, err
 		}
-		one, err := effects.on(a)
+		lists, differs, err := out.compare(a)
 		if err != nil {
 			return nil, err
 		}
-		out.add(a, one.key != "")
+		out.add(a, differs, lists)
 	}
 	return out, nil
 }
 
-// add adds an affected cluster. differs: its inputs change.
-func (e *policyEffect) add(a affected, differs bool) {
+// compare returns the inputs of a cluster that differ, and whether its answers do: these have the cluster and an order too. It computes
+// less than [effects.on], which describes the differences.
+func (e *policyEffect) compare(a affected) (lists *policy.Lists, differs bool, err error) {
+	live := a.before != nil && a.after != nil
+	lists = &policy.Lists{}
+	if live && len(a.kept) == 0 && e.r.State.sameAnswers(e.r.base, a.before, a.after) {
+		return lists, false, nil
+	}
+	moved := live && a.before != a.after && fluxCluster(a.before.cluster) != fluxCluster(a.after.cluster)
+	for _, list := range e.r.lists() {
+		changes, err := e.changes(a, list)
+		if err != nil {
+			return nil, false, err
+		}
+		for _, change := range changes {
+			addChange(lists, list, change)
+		}
+		differs = differs || len(changes) > 0 || moved && list.count(a.after) > 0 || live && a.before != a.after && reordered(list.ids(a.before), list.ids(a.after))
+	}
+	return lists, differs, nil
+}
+
+// add adds an affected cluster. differs: its answers change. lists are the inputs that differ; nil: they are computed when a rule reads them.
+func (e *policyEffect) add(a affected, differs bool, lists *policy.Lists) {
 	c := &policyCluster{affected: a}
 	c.ID, c.Removals = a.id, len(e.r.removals.byName[a.name])
 	c.Before, c.After = versionOf(a.before), versionOf(a.after)
@@ -71,7 +92,9 @@ func (e *policyEffect) add(a affected, differs bool) {
 	if !differs && c.Removals == 0 && stays {
 		return
 	}
-	c.Lists = func() (*policy.Lists, error) { return e.lists(c.affected) }
+	if c.Lists = lists; lists == nil {
+		c.Lists = &policy.Lists{Fill: func(to *policy.Lists, of policy.ListName) error { return e.fill(to, of, c.affected) }}
+	}
 	e.clusters = append(e.clusters, c)
 }
 
@@ -104,29 +127,52 @@ func (e *policyEffect) of(p *Policy) *policy.Effect {
 	return out
 }
 
-// lists returns the inputs of a cluster that differ.
-func (e *policyEffect) lists(a affected) (*policy.Lists, error) {
-	out := &policy.Lists{}
+// fill adds the inputs of a cluster's list that differ.
+func (e *policyEffect) fill(to *policy.Lists, of policy.ListName, a affected) error {
 	for _, list := range e.r.lists() {
-		if err := e.r.work.stopped(); err != nil {
-			return nil, err
-		}
-		look := a.lookAt(e.r.State, list)
-		if look != nil && len(look) == 0 && a.before == a.after && len(a.kept) == 0 {
+		if listName(list) != of {
 			continue
 		}
-		changes, known := e.knownChanges(a, list, look)
-		if !known {
-			var err error
-			if changes, err = e.computedChanges(a, list, look); err != nil {
-				return nil, err
-			}
+		changes, err := e.changes(a, list)
+		if err != nil {
+			return err
 		}
 		for _, change := range changes {
-			addChange(out, list, change)
+			addChange(to, list, change)
 		}
 	}
-	return out, nil
+	return nil
+}
+
+// listName returns the name of a list in rules.
+func listName(list *descriptor) policy.ListName {
+	switch list.kind {
+	case KindComponent:
+		return policy.ListComponents
+	case KindNamespace:
+		return policy.ListNamespaces
+	case KindRoleBinding:
+		return policy.ListRoleBindings
+	}
+	return policy.ListResources
+}
+
+// changes returns the changes of inputs of a cluster's list.
+func (e *policyEffect) changes(a affected, list *descriptor) ([]any, error) {
+	if err := e.r.work.stopped(); err != nil {
+		return nil, err
+	}
+	if a.before == a.after && len(a.kept) == 0 && len(a.changed[list.kind]) == 0 {
+		return nil, nil
+	}
+	look := a.lookAt(e.r.State, list)
+	if look != nil && len(look) == 0 && a.before == a.after && len(a.kept) == 0 {
+		return nil, nil
+	}
+	if changes, known := e.knownChanges(a, list, look); known {
+		return changes, nil
+	}
+	return e.computedChanges(a, list, look)
 }
 
 // lookAt is changedIDs for clusters that may join or leave.

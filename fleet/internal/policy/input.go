@@ -60,12 +60,7 @@ type Cluster struct {
 	ID            string
 	Before, After *Version
 	Removals      int
-	// Lists computes the inputs that differ. It is called at most once, and only if a rule reads them.
-	Lists func() (*Lists, error)
-
-	once  sync.Once
-	lists *Lists
-	err   error
+	Lists         *Lists // the inputs that differ
 }
 
 // latest returns the version after the change, or that before it.
@@ -82,14 +77,27 @@ type Version struct {
 	Labels      map[string]string
 }
 
+// ListName is the name of a list of a cluster in rules.
+type ListName string
+
+const (
+	ListComponents   ListName = "platform_components"
+	ListNamespaces   ListName = "namespaces"
+	ListRoleBindings ListName = "rolebindings"
+	ListResources    ListName = "resources"
+)
+
 // Lists are the inputs of a cluster that differ.
 type Lists struct {
+	// Fill adds the inputs of one list, if it is not nil. It is called at most once for each list, when a rule reads it.
+	Fill func(to *Lists, list ListName) error
+
 	Components   []*Entry[api.FluxPlatformComponent]
 	Namespaces   []*Entry[api.FluxNamespace]
 	RoleBindings []*Entry[api.FluxRoleBinding]
 	Resources    map[string][]*Entry[map[string]any] // by resource type
 
-	values map[string]ref.Val // the lists as rules read them
+	values map[ListName]ref.Val // the lists as rules read them
 }
 
 // Entry is an input before and after the change, as polls have it. Before is nil for a new one, After for a removed one. Clusters with

@@ -26,18 +26,16 @@ func change(clusters int) *Input {
 			ID: fmt.Sprintf("k%d", i), Removals: 1,
 			Before: &Version{Environment: "prod", Labels: map[string]string{"team": "a"}},
 			After:  &Version{Environment: "dev"},
-			Lists: func() (*Lists, error) {
-				return &Lists{
-					Components: []*Entry[api.FluxPlatformComponent]{
-						{ID: "new", After: &api.FluxPlatformComponent{
-							ID: "new", ComponentVersion: "2.0.0", Source: api.FluxSource{OCIURL: "oci://registry/x"}, DependsOn: []string{"other"},
-							Patches: api.PatchValues{"replicas": json.RawMessage(`3`)}, Values: map[string]any{"image": map[string]any{"tag": "latest"}},
-						}},
-						{ID: "gone", Before: &api.FluxPlatformComponent{ID: "gone"}},
-					},
-					RoleBindings: []*Entry[api.FluxRoleBinding]{{ID: "admins", After: &api.FluxRoleBinding{Role: "cluster-admin", Subjects: []api.FluxSubject{{Name: "ann"}}}}},
-					Resources:    map[string][]*Entry[map[string]any]{"quota": {{ID: "q", After: &map[string]any{"cpu": 4.0}}}},
-				}, nil
+			Lists: &Lists{
+				Components: []*Entry[api.FluxPlatformComponent]{
+					{ID: "new", After: &api.FluxPlatformComponent{
+						ID: "new", ComponentVersion: "2.0.0", Source: api.FluxSource{OCIURL: "oci://registry/x"}, DependsOn: []string{"other"},
+						Patches: api.PatchValues{"replicas": json.RawMessage(`3`)}, Values: map[string]any{"image": map[string]any{"tag": "latest"}},
+					}},
+					{ID: "gone", Before: &api.FluxPlatformComponent{ID: "gone"}},
+				},
+				RoleBindings: []*Entry[api.FluxRoleBinding]{{ID: "admins", After: &api.FluxRoleBinding{Role: "cluster-admin", Subjects: []api.FluxSubject{{Name: "ann"}}}}},
+				Resources:    map[string][]*Entry[map[string]any]{"quota": {{ID: "q", After: &map[string]any{"cpu": 4.0}}}},
 			},
 		})
 	}
@@ -200,10 +198,7 @@ func TestStepsOfArguments(t *testing.T) {
 	}
 	effect, err := in.Effect()
 	require.NoError(t, err)
-	lists, err := effect.Clusters[0].Lists()
-	require.NoError(t, err)
-	lists.Components[0].After.Values = values
-	effect.Clusters[0].Lists = func() (*Lists, error) { return lists, nil }
+	effect.Clusters[0].Lists.Components[0].After.Values = values
 	for rule, least := range map[string]uint64{
 		"change.documents[0].before == change.documents[0].after":                                                     1000,
 		"!(change.documents[0].before != change.documents[0].after)":                                                  1000,
@@ -273,7 +268,7 @@ func TestErrorsOfListsAndMessages(t *testing.T) {
 	t.Parallel()
 	in := change(1)
 	effect, _ := in.Effect()
-	effect.Clusters[0].Lists = func() (*Lists, error) { return nil, errors.New("no inputs") }
+	effect.Clusters[0].Lists = &Lists{Fill: func(*Lists, ListName) error { return errors.New("no inputs") }}
 	p, err := Compile("effect.clusters.all(c, c.lists.namespaces.size() == 0)", "")
 	require.NoError(t, err)
 	_, err = p.Eval(t.Context(), in, NewBudget())

@@ -234,11 +234,11 @@ var (
 		"labels":      of(labelsType, func(v *Version) any { return labelsOf(v.Labels) }),
 	})
 	listsType = newType("Lists", map[string]field{
-		"platform_components": entries("ComponentChange", func(l *Lists) []*Entry[api.FluxPlatformComponent] { return l.Components }),
-		"namespaces":          entries("NamespaceChange", func(l *Lists) []*Entry[api.FluxNamespace] { return l.Namespaces }),
-		"rolebindings":        entries("RoleBindingChange", func(l *Lists) []*Entry[api.FluxRoleBinding] { return l.RoleBindings }),
-		"resources": of(types.NewListType(resourceChangeType.Type), func(l *Lists) any {
-			return l.value("resources", func() ref.Val {
+		string(ListComponents):   entries("ComponentChange", ListComponents, func(l *Lists) []*Entry[api.FluxPlatformComponent] { return l.Components }),
+		string(ListNamespaces):   entries("NamespaceChange", ListNamespaces, func(l *Lists) []*Entry[api.FluxNamespace] { return l.Namespaces }),
+		string(ListRoleBindings): entries("RoleBindingChange", ListRoleBindings, func(l *Lists) []*Entry[api.FluxRoleBinding] { return l.RoleBindings }),
+		string(ListResources): of(types.NewListType(resourceChangeType.Type), func(l *Lists) any {
+			return l.value(ListResources, func() ref.Val {
 				var out []*resourceChange
 				for _, of := range slices.Sorted(maps.Keys(l.Resources)) {
 					for _, e := range l.Resources[of] {
@@ -262,10 +262,7 @@ var (
 		"before":      of(versionType.Type, func(c *Cluster) any { return objectOrNull(versionType, c.Before) }),
 		"after":       of(versionType.Type, func(c *Cluster) any { return objectOrNull(versionType, c.After) }),
 		"removals":    of(types.IntType, func(c *Cluster) any { return types.Int(c.Removals) }),
-		"lists": of(listsType.Type, func(c *Cluster) any {
-			c.once.Do(func() { c.lists, c.err = c.Lists() })
-			return orError(objectOrNull(listsType, c.lists), c.err)
-		}),
+		"lists":       of(listsType.Type, func(c *Cluster) any { return objectOrNull(listsType, c.Lists) }),
 	})
 	effectType = newType("Effect", map[string]field{
 		"clusters": of(types.NewListType(clusterType.Type), func(e *Effect) any {
@@ -364,7 +361,7 @@ func withNumbers(value any) any {
 }
 
 // entries is a field with the changes of one list.
-func entries[T any](name string, get func(*Lists) []*Entry[T]) field {
+func entries[T any](name string, list ListName, get func(*Lists) []*Entry[T]) field {
 	input := structType(reflect.TypeFor[T]())
 	entry := newType(name, map[string]field{
 		"id":     of(types.StringType, func(e *Entry[T]) any { return e.ID }),
@@ -372,18 +369,24 @@ func entries[T any](name string, get func(*Lists) []*Entry[T]) field {
 		"after":  of(input.Type, func(e *Entry[T]) any { return inputOf(input, e.After, &e.after) }),
 	})
 	return of(types.NewListType(entry.Type), func(l *Lists) any {
-		return l.value(name, func() ref.Val { return listOf(entry, get(l)) })
+		return l.value(list, func() ref.Val { return listOf(entry, get(l)) })
 	})
 }
 
-// value returns a list as rules read it, made once.
-func (l *Lists) value(name string, make func() ref.Val) ref.Val {
+// value returns a list as rules read it, made once, or an error.
+func (l *Lists) value(name ListName, make func() ref.Val) any {
+	if value := l.values[name]; value != nil {
+		return value
+	}
+	if l.Fill != nil {
+		if err := l.Fill(l, name); err != nil {
+			return err
+		}
+	}
 	if l.values == nil {
-		l.values = map[string]ref.Val{}
+		l.values = map[ListName]ref.Val{}
 	}
-	if l.values[name] == nil {
-		l.values[name] = make()
-	}
+	l.values[name] = make()
 	return l.values[name]
 }
 
