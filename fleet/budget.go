@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -30,19 +31,34 @@ type storedBudget struct {
 	Spent []budgetEntry `json:"spent"` // in the order of revisions
 }
 
-// budgetEntry counts the removals of a commit, or of several commits within one minute.
+// budgetEntry counts the removals of a commit, or of several commits within one minute, and the clusters that they change.
 type budgetEntry struct {
 	// At is the commit's time, or that of an earlier commit if a clock has gone back since: otherwise the budget of an hour
 	// would be available twice. It exceeds the time of the newest commit by at most the window.
 	At       time.Time `json:"at"`
 	Removals int       `json:"removals"`
-	First    Revision  `json:"first"`
-	Last     Revision  `json:"last"`
+	// Clusters are the numbers of changed clusters that policies with limits on them see, by the id of the policy.
+	Clusters map[string]int `json:"clusters,omitempty"`
+	First    Revision       `json:"first"`
+	Last     Revision       `json:"last"`
 }
 
-// recentRemovals returns the entries of less than an hour before now. Entries that a wrong clock has put into the future
-// count too, until the next commit moves them.
+// recentRemovals returns the recent entries with removals.
 func (s *State) recentRemovals(now time.Time) []budgetEntry {
+	return slices.DeleteFunc(slices.Clone(s.recentEntries(now)), func(e budgetEntry) bool { return e.Removals == 0 })
+}
+
+// recentClusters returns the number of changed clusters in the recent entries that a policy has seen.
+func (s *State) recentClusters(now time.Time, policy string) (n int) {
+	for _, e := range s.recentEntries(now) {
+		n += e.Clusters[policy]
+	}
+	return n
+}
+
+// recentEntries returns the entries of less than an hour before now. Entries that a wrong clock has put into the future
+// count too, until the next commit moves them.
+func (s *State) recentEntries(now time.Time) []budgetEntry {
 	doc := s.docs[KindBudget][budgetID]
 	if doc == nil {
 		return nil
@@ -67,21 +83,23 @@ func removalsIn(entries []budgetEntry) int {
 	return n
 }
 
-// charge returns the budget after a commit that removes so many objects without confirmation; nil: it is unchanged. A commit
+// charge returns the budget after a commit that removes so many objects without confirmation, and changes so many clusters that policies
+// see; nil: it is unchanged. A commit
 // by a fast clock must not exhaust the budget until that time comes, so any later commit moves entries that lie further
 // ahead than the window to the end of the window.
-func (s *State) charge(c Commit, removals int) (*Document, error) {
-	entries, latest := slices.Clone(s.recentRemovals(c.At)), c.At.Add(budgetWindow)
+func (s *State) charge(c Commit, removals int, clusters map[string]int) (*Document, error) {
+	entries, latest := slices.Clone(s.recentEntries(c.At)), c.At.Add(budgetWindow)
 	moved := false
 	for i := range entries {
 		if entries[i].At.After(latest) {
 			entries[i].At, moved = latest, true
 		}
 	}
-	if removals == 0 && !moved {
+	adds := removals > 0 || len(clusters) > 0
+	if !adds && !moved {
 		return nil, nil
 	}
-	if removals > 0 {
+	if adds {
 		at := later(c.At, s.newest)
 		if n := len(entries); n > 0 {
 			at = later(at, entries[n-1].At)
@@ -89,7 +107,7 @@ func (s *State) charge(c Commit, removals int) (*Document, error) {
 		if at.After(latest) {
 			at = latest
 		}
-		entries = append(entries, budgetEntry{At: at, Removals: removals, First: c.Revision, Last: c.Revision})
+		entries = append(entries, budgetEntry{At: at, Removals: removals, Clusters: clusters, First: c.Revision, Last: c.Revision})
 	}
 	if len(entries) > maxBudgetEntries {
 		entries = mergeByMinute(entries)
@@ -108,6 +126,14 @@ func mergeByMinute(entries []budgetEntry) []budgetEntry {
 		}
 		last.At, last.Last = e.At, e.Last
 		last.Removals += e.Removals
+		counts := maps.Clone(last.Clusters)
+		for id, n := range e.Clusters {
+			if counts == nil {
+				counts = map[string]int{}
+			}
+			counts[id] += n
+		}
+		last.Clusters = counts
 	}
 	return out
 }

@@ -81,7 +81,7 @@ func (r Result) expiredOrphans(affectedNames []affected) []edit {
 	return edits
 }
 
-// recordRemovals adds to a commit the records that later commits need: removals without confirmation, and installations
+// recordRemovals adds to a commit the records that later commits need: removals without confirmation, changed clusters, and installations
 // under names that are no longer answered.
 func (r Result) recordRemovals(affectedNames []affected, confirmed bool) (Result, error) {
 	edits, err := r.orphanEdits(affectedNames)
@@ -92,7 +92,7 @@ func (r Result) recordRemovals(affectedNames []affected, confirmed bool) (Result
 	if confirmed {
 		unconfirmed = 0
 	}
-	budget, err := r.base.charge(r.Commit, unconfirmed)
+	budget, err := r.base.charge(r.Commit, unconfirmed, r.changedClusters)
 	if err != nil {
 		return r, err
 	}

@@ -25,6 +25,7 @@ type policyVerdict struct {
 	failed   bool
 	message  string   // of a failed policy, or the error of its rule
 	clusters []string // that the policy concerns, sorted
+	changed  int      // the number of these clusters, if the rule limits those of an hour
 }
 
 // refuses reports whether the policy refuses the change, unless it is approved.
@@ -74,7 +75,7 @@ func (r Result) verdictsOf(policies []*Document, effect func() (*policyEffect, e
 		}
 		v := policyVerdict{policy: d}
 		in := &policy.Input{
-			Change: change, Now: r.Commit.At, Recent: policy.Recent{Removals: removalsIn(r.base.recentRemovals(r.Commit.At))},
+			Change: change, Now: r.Commit.At, Recent: policy.Recent{Removals: removalsIn(r.base.recentRemovals(r.Commit.At)), Count: r.base.recentClusters(r.Commit.At, d.ID)},
 			Effect: func() (*policy.Effect, error) { return on(p) },
 		}
 		budget := refusing
@@ -112,6 +113,13 @@ func (r Result) evaluatePolicy(p *Policy, in *policy.Input, budget *policy.Budge
 	verdict, err := program.Eval(r.work.Context(), in, budget)
 	if err != nil {
 		return fail(err)
+	}
+	if program.ReadsRecentCount {
+		effect, err := in.Effect()
+		if err != nil {
+			return err
+		}
+		v.changed = len(effect.Clusters)
 	}
 	v.failed, v.message = verdict.Failed, verdict.Message
 	if v.failed && v.message == "" {
@@ -232,7 +240,11 @@ func (tx *Tx) checkPolicyRules(res *Result) ([]api.RevisionOperation, error) {
 	}
 	var refused []policyVerdict
 	var overridden []api.RevisionOperation
+	res.changedClusters = map[string]int{}
 	for _, v := range verdicts {
+		if v.changed > 0 {
+			res.changedClusters[v.policy.ID] = v.changed
+		}
 		switch {
 		case v.refuses() && slices.Contains(tx.guard.OverridePolicies, v.policy.ID):
 			overridden = append(overridden, api.RevisionOperation{Op: "override", Kind: string(KindPolicy), ID: v.policy.ID, Clusters: len(v.clusters)})

@@ -63,6 +63,7 @@ func TestPoliciesOfThePage(t *testing.T) {
 		"no-access-by-sources":    {pageChange{edit: grant}, pageChange{edit: grant, source: "apps"}},
 		"no-downgrade":            {app(`{"component_version":"1.3.0"}`), app(`{"component_version":"1.1.9"}`)},
 		"team-label":              {on("prod-00", `{"enabled":false}`), pageChange{edit: patch(KindCluster, "prod-00", `{"labels":{"team":null},"platform_components":[]}`)}},
+		"few-clusters":            {pageChange{edit: off(0, 15)}, app(`{"component_version":"1.3.0"}`)},
 		"few-removals":            {pageChange{edit: off(0, 10)}, pageChange{edit: off(0, 7)}},
 	}
 	require.ElementsMatch(t, slices.Collect(maps.Keys(cases)), slices.Collect(maps.Keys(policies)), "each policy of the page has a case")
@@ -79,6 +80,10 @@ func TestPoliciesOfThePage(t *testing.T) {
 			require.False(t, failsPolicy(w, c.passes), "the change that passes")
 			if id == "few-removals" {
 				w.must(off(10, 14))
+			}
+			if id == "few-clusters" {
+				w.must(app(`{"component_version":"1.2.1"}`).edit)
+				w.must(app(`{"component_version":"1.2.2"}`).edit)
 			}
 			require.True(t, failsPolicy(w, c.fails), "the change that fails")
 		})

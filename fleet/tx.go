@@ -72,6 +72,8 @@ type Result struct {
 	filters      ClusterFilters
 	redoes       bool   // a revert makes a change again
 	source       string // that makes the change; empty: none does
+	// changedClusters are the numbers of changed clusters for [budgetEntry.Clusters].
+	changedClusters map[string]int
 }
 
 // Base returns the State before the commit.

@@ -43,8 +43,9 @@ type Document struct {
 	err           error
 }
 
-// Recent has the removals without a plan's hash in the last hour, this change excluded.
-type Recent struct{ Removals int }
+// Recent has the removals without a plan's hash in the last hour, and the number of changed clusters that the policy has seen, this change
+// excluded.
+type Recent struct{ Removals, Count int }
 
 // Effect is the effect on clusters, sorted by id.
 type Effect struct {

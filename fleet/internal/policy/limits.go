@@ -78,6 +78,17 @@ func (sizes) EstimateCallCost(function, _ string, _ *checker.AstNode, _ []checke
 	return nil
 }
 
+// readsRecentCount reports whether an expression reads recent.count.
+func readsRecentCount(e ast.Expr) (reads bool) {
+	ast.PreOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) {
+		if e.Kind() == ast.SelectKind && e.AsSelect().FieldName() == "count" {
+			of := e.AsSelect().Operand()
+			reads = reads || of.Kind() == ast.IdentKind && of.AsIdent() == "recent"
+		}
+	}))
+	return reads
+}
+
 // countConstants counts the constants that are operands of && and ||, which take time in an evaluation, but no step.
 func countConstants(e ast.Expr) (n int) {
 	ast.PreOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) {

@@ -29,6 +29,8 @@ const (
 // Program is a compiled rule with its message. It is immutable.
 type Program struct {
 	rule, message *expression // message is nil if the policy has none
+	// ReadsRecentCount: the rule reads recent.count.
+	ReadsRecentCount bool
 }
 
 // expression is one compiled expression.
@@ -88,6 +90,7 @@ func Compile(rule, message string) (*Program, error) {
 	if len(problems) > 0 {
 		return nil, problems
 	}
+	p.ReadsRecentCount = readsRecentCount(p.rule.ast.NativeRep().Expr())
 	return &p, nil
 }
 

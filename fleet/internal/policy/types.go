@@ -228,7 +228,10 @@ var (
 			return c.list
 		}),
 	})
-	recentType  = newType("Recent", map[string]field{"removals": of(types.IntType, func(r *Recent) any { return r.Removals })})
+	recentType = newType("Recent", map[string]field{
+		"removals": of(types.IntType, func(r *Recent) any { return r.Removals }),
+		"count":    of(types.IntType, func(r *Recent) any { return r.Count }),
+	})
 	versionType = newType("ClusterVersion", map[string]field{
 		"environment": of(types.StringType, func(v *Version) any { return v.Environment }),
 		"labels":      of(labelsType, func(v *Version) any { return labelsOf(v.Labels) }),
