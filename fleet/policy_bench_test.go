@@ -1,16 +1,12 @@
 package fleet
 
 import (
-	"encoding/json"
-	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
-
-	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
 // benchmarkRules are those of the policies of BenchmarkPolicies: four that read inputs of all clusters, eight that read clusters, and eight
@@ -24,35 +20,26 @@ var benchmarkRules = []string{
 }
 
 // BenchmarkPolicies plans a change of all 10,000 clusters with 30 components each, and commits a change of one, without and with 20
-// policies, alternately. The ratio compares the medians of the processor time.
+// or 100 policies, alternately. The ratio compares the medians of the processor time.
 func BenchmarkPolicies(b *testing.B) {
 	base := loadShared(b, sharedFleet(b, 10_000, 0))
-	tx := base.Begin()
-	for i := range 20 {
-		match := ""
-		if i%2 == 1 {
-			match = `"match":{"environments":["prod","dev"]},`
-		}
-		_, err := tx.Create(KindPolicy, fmt.Appendf(nil, `{"id":"p%d",%s"rule":%q,"action":"deny"}`, i, match, benchmarkRules[i%len(benchmarkRules)]))
-		require.NoError(b, err)
-	}
-	with, err := tx.Finish(Commit{ID: uuid.New(), Actor: "test"})
-	require.NoError(b, err)
+	with := map[int]*State{20: withManyPolicies(b, base, 20), maxPolicies: withManyPolicies(b, base, maxPolicies)}
 	for _, c := range []struct {
 		name, operations string
+		policies         int
 		plan             bool
 	}{
-		{"plan catalog", `{"op":"patch","kind":"platform_component","id":"c0","patch":{"component_version":"2.0.0"}}`, true},
-		{"plan labels", `{"op":"set_labels","all":true,"labels":{"wave":"1"}}`, true},
-		{"plan tags", `{"op":"set_component","all":true,"component_id":"c3","component_version":"2.0.0"}`, true},
-		{"commit cluster", `{"op":"patch","kind":"cluster","id":"k00001","patch":{"patches":{"c0":{"replicaCount":"7"}}}}`, false},
+		{"plan catalog", `{"op":"patch","kind":"platform_component","id":"c0","patch":{"component_version":"2.0.0"}}`, 20, true},
+		{"plan catalog, many policies", `{"op":"patch","kind":"platform_component","id":"c0","patch":{"component_version":"2.0.0"}}`, maxPolicies, true},
+		{"plan labels", `{"op":"set_labels","all":true,"labels":{"wave":"1"}}`, 20, true},
+		{"plan tags", `{"op":"set_component","all":true,"component_id":"c3","component_version":"2.0.0"}`, 20, true},
+		{"commit cluster", `{"op":"patch","kind":"cluster","id":"k00001","patch":{"patches":{"c0":{"replicaCount":"7"}}}}`, 20, false},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			var operations []api.Operation
-			require.NoError(b, json.Unmarshal([]byte("["+c.operations+"]"), &operations))
+			operations := operationsOf(b, c.operations)
 			var times [2][]time.Duration
 			for b.Loop() {
-				for i, s := range []*State{base, with.State} {
+				for i, s := range []*State{base, with[c.policies]} {
 					before := cpuTime(b)
 					tx := s.Begin()
 					tx.Guard(Guard{Off: c.plan})
@@ -63,7 +50,7 @@ func BenchmarkPolicies(b *testing.B) {
 					if c.plan {
 						p, err := res.Plan()
 						require.NoError(b, err)
-						require.Len(b, p.Policies, 20*i)
+						require.Len(b, p.Policies, c.policies*i)
 					}
 					times[i] = append(times[i], cpuTime(b)-before)
 				}
