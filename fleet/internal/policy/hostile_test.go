@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -36,7 +38,7 @@ func hostileRules() map[string]struct {
 		"inputs":                   {"effect.clusters[0].lists.platform_components[0].after.source.oci_url != ''", 8},
 		"a list":                   {"[i" + strings.Repeat(",1", 2000) + "].size() > 0", 2000},
 		"maps":                     {"[" + strings.Repeat("{1:i},", 300) + "{}].size() > 0", 300 * 10},
-		"search in a constant":     {"!'" + long + strings.Repeat("ab", 1500) + "'.contains(change.author)", 100},
+		"search in a constant":     {"!'" + long + strings.Repeat("ab", 1500) + "'.contains(change.author)", 1000},
 		"size of a text":           {"change.reason.size() > 0", 1000},
 		"equal texts":              {"change.reason + string(i) == change.reason + string(i)", 2 * 7500},
 		"a text as a key":          {"{change.reason: 1}[change.reason] == 1", 1900},
@@ -52,7 +54,7 @@ func hostileRules() map[string]struct {
 		"times":                    {"string(now + duration('1h')) != ''", 5},
 		"errors":                   {"(change.documents[0].after.missing == 1 || true)", 20},
 		"errors of types":          {"(dyn(i) + dyn('x') == 1 || true)", 20},
-		"numbers as texts":         {"string(double(i) * 1.5) != '' && double('1.25') > 1.0", 5},
+		"numbers as texts":         {"string(double(i) * 1.5) != '' && double('1.25') > 1.0", 10},
 		"documents compared":       {"change.documents[0].before.nested == change.documents[0].after.nested", 8000},
 		"document in a list":       {"!(change.documents[0].before in [change.documents[0].after.nested])", 8000},
 		"inputs compared":          {"effect.clusters[0].lists == effect.clusters[0].lists", 50},
@@ -62,9 +64,9 @@ func hostileRules() map[string]struct {
 	}
 }
 
-// evaluateHostile evaluates an expression in loops over n numbers each, as many as a policy may have, up to three. It returns the steps.
-func evaluateHostile(t testing.TB, expression string, in *Input, n int) (steps uint64, err error) {
-	var p *Program
+// compileHostile compiles an expression in loops over n numbers each, as many as a policy may have, up to three.
+func compileHostile(t testing.TB, expression string, n int) (p *Program) {
+	var err error
 	for loops := 3; loops >= 0 && p == nil; loops-- {
 		rule := expression
 		for _, variable := range []string{"i", "j", "k"}[:loops] {
@@ -73,8 +75,13 @@ func evaluateHostile(t testing.TB, expression string, in *Input, n int) (steps u
 		p, err = Compile(rule, "")
 	}
 	require.NoError(t, err)
+	return p
+}
+
+// evaluateHostile evaluates such an expression, and returns the steps.
+func evaluateHostile(t testing.TB, expression string, in *Input, n int) (steps uint64, err error) {
 	budget := NewBudget()
-	_, err = p.Eval(t.Context(), in, budget)
+	_, err = compileHostile(t, expression, n).Eval(t.Context(), in, budget)
 	return NewBudget().left - budget.left, err
 }
 
@@ -139,19 +146,26 @@ func hostileChange(t testing.TB, clusters int) *Input {
 	return in
 }
 
-// BenchmarkHostileRules reports the time of a step, and that of all steps that the policies of a change may take, in rules that do much work.
+// BenchmarkHostileRules reports the processor time of a step, and that of all steps that the policies of a change may take, in rules that do
+// much work.
 func BenchmarkHostileRules(b *testing.B) {
 	in := hostileChange(b, 1)
+	cpuTime := func() time.Duration {
+		var used syscall.Rusage
+		require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &used))
+		return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+	}
 	for name, c := range hostileRules() {
 		b.Run(name, func(b *testing.B) {
-			var spent uint64
+			p, left, began := compileHostile(b, c.expression, 50), uint64(0), cpuTime()
 			for b.Loop() {
-				steps, _ := evaluateHostile(b, c.expression, in, 50) //nolint:errcheck // most end for their steps
-				spent += steps
+				budget := NewBudget()
+				_, _ = p.Eval(b.Context(), in, budget) //nolint:errcheck // most end for their steps
+				left += budget.left
 			}
-			step := float64(b.Elapsed().Nanoseconds()) / float64(spent)
-			b.ReportMetric(step, "ns/step")
-			b.ReportMetric(step*float64(NewBudget().left+NewWarningBudget().left)/1e9, "s/change")
+			step := float64(cpuTime()-began) / float64(uint64(b.N)*NewBudget().left-left)
+			b.ReportMetric(step, "cpu-ns/step")
+			b.ReportMetric(step*float64(NewBudget().left+NewWarningBudget().left)/1e9, "cpu-s/change")
 		})
 	}
 }

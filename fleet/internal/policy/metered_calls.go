@@ -22,6 +22,9 @@ const (
 	// regexWorkPerStep is the number of bytes of a text, times instructions of a pattern, that count as a step.
 	regexWorkPerStep         = 16
 	semverSteps, labelsSteps = 50, 8
+	// searchedBytesPerStep is the number of bytes of a text in which another one is searched that count as a step.
+	searchedBytesPerStep = 4
+	conversionSteps      = 2 // additional ones, of a number or a time that is made of a text, or the other way
 	// mapWork are the steps of the comparison of one value of a map.
 	mapWork = 8
 )
@@ -34,6 +37,8 @@ func extraSteps(call interpreter.InterpretableCall) (steps uint64) {
 		}
 	}
 	switch call.Function() {
+	case overloads.TypeConvertString, overloads.TypeConvertDouble, overloads.TypeConvertTimestamp, overloads.TypeConvertDuration:
+		steps += conversionSteps
 	case overloads.TimeGetFullYear, overloads.TimeGetMonth, overloads.TimeGetDayOfYear, overloads.TimeGetDate, overloads.TimeGetDayOfMonth,
 		overloads.TimeGetDayOfWeek, overloads.TimeGetHours, overloads.TimeGetMinutes, overloads.TimeGetSeconds, overloads.TimeGetMilliseconds:
 		if len(call.Args()) == 2 {
@@ -87,6 +92,8 @@ func (m *meter) binary(call interpreter.InterpretableCall) (interpreter.Interpre
 		n.steps, n.call = func(version, limits ref.Val) uint64 { return semverSteps + (textSize(version)+textSize(limits))/2 }, inRange
 	case call.Function() == functionMatchesLabels:
 		n.steps, n.call = func(_, selector ref.Val) uint64 { return labelsSteps + textSize(selector)/4 }, matchesLabels
+	case call.Function() == overloads.Contains:
+		n.steps, n.call = func(in, part ref.Val) uint64 { return (textSize(in) + textSize(part)) / searchedBytesPerStep }, types.StringContains
 	case call.Function() == operators.Add:
 		n.steps, n.call = sumSteps, sum
 	case call.Function() == operators.Equals:
