@@ -358,7 +358,7 @@ func (tx *Tx) startMove(m versionMove, d *Document, now time.Time, limit func(*T
 	if err != nil || waits.Reason != "" {
 		return false, err
 	}
-	if len(tx.base.docs[KindPolicy]) > 0 {
+	if len(tx.base.All(KindPolicy)) > 0 {
 		attempt := tx.base.Begin()
 		attempt.work = tx.work
 		limit(attempt)
