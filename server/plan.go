@@ -61,7 +61,7 @@ func (s *Server) Plan(c echo.Context, p api.PlanParams) error {
 
 // runPlan runs the operations of a plan, or an action on a rollout, without committing the change.
 func (s *Server) runPlan(c echo.Context, req api.PlanRequest) (fleet.Result, []api.OperationResult, error) {
-	meta := store.Meta{DryRun: true, Reason: req.Reason}
+	meta := store.Meta{DryRun: true}
 	switch {
 	case req.Rollout == "" && (req.Action != "" || req.Stage != ""), (len(req.Operations) > 0) == (req.Rollout != ""):
 		return fleet.Result{}, nil, fleet.Invalid([]fleet.Problem{{Detail: "exactly one of operations and rollout is required; action and stage are for rollout"}})

@@ -3951,7 +3951,7 @@ type PlanRequest struct {
 	// Example: dev
 	Stage string `json:"stage,omitempty"`
 
-	// Reason As in a batch; policies read it.
+	// Reason As in a batch; without an effect.
 	//
 	// Example: CHG-1234: podinfo 6.9.0 in dev
 	Reason string `json:"reason,omitempty"`
