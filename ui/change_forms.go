@@ -272,7 +272,7 @@ func (req *pageRequest) plan(p changeForm) (*api.Plan, error) {
 	case p.Rollout != nil:
 		return req.planRollout(*p.Rollout)
 	}
-	plan, err := req.fleet.PlanWithResponse(req.r.Context(), nil, api.PlanRequest{Operations: p.operations(), Reason: req.reason()})
+	plan, err := req.fleet.PlanWithResponse(req.r.Context(), nil, api.PlanRequest{Operations: p.operations()})
 	if err != nil {
 		return nil, err
 	}
@@ -318,6 +318,24 @@ func (req *pageRequest) change(p changeForm, hash, reason string) (string, error
 	return fmt.Sprintf("%s/changes/%d", prefix, made.JSON200.Revision), nil
 }
 
+// permitted reports whether the API would make a change for a reason, which plans are judged without: it tries the change.
+func (req *pageRequest) permitted(p changeForm, hash, reason string) (bool, error) {
+	var err error
+	switch {
+	case reason == "" || p.Source != "" || !req.mayApply():
+		return false, nil
+	case p.Rollout != nil:
+		params := api.ChangeRolloutParams{Stage: optional(p.Rollout.Stage), PlanHash: &hash, XChangeReason: &reason, DryRun: new(true)}
+		_, err = req.fleet.ChangeRolloutWithResponse(req.r.Context(), p.Rollout.ID, p.Rollout.Action, &params)
+	default:
+		_, err = req.fleet.ApplyBatchWithResponse(req.r.Context(), &api.ApplyBatchParams{DryRun: new(true)}, api.BatchRequest{Operations: p.operations(), PlanHash: hash, Reason: reason})
+	}
+	if _, answered := errors.AsType[*client.Error](err); answered {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // planStop returns the plan of the creation of a freeze, which needs no plan of the API: it changes no answer.
 func (req *pageRequest) planStop(f *api.FreezeCreate) (*api.Plan, error) {
 	plan := &api.Plan{PlanHash: "new"}
@@ -333,7 +351,7 @@ type rolloutChange struct{ ID, Action, Stage string }
 
 // planRollout returns the plan of an action on a rollout.
 func (req *pageRequest) planRollout(r rolloutChange) (*api.Plan, error) {
-	plan, err := req.fleet.PlanWithResponse(req.r.Context(), nil, api.PlanRequest{Rollout: r.ID, Action: r.Action, Stage: r.Stage, Reason: req.reason()})
+	plan, err := req.fleet.PlanWithResponse(req.r.Context(), nil, api.PlanRequest{Rollout: r.ID, Action: r.Action, Stage: r.Stage})
 	if err != nil {
 		return nil, err
 	}

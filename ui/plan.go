@@ -97,6 +97,15 @@ func (req *pageRequest) showPlan(p changeForm, status int, problem, reason strin
 			view.Offered = false
 		}
 		view.Policies, view.RefusedBy = failedPolicies(*plan, p.Create != nil)
+		if len(view.RefusedBy) > 0 {
+			permitted, err := req.permitted(p, plan.PlanHash, reason)
+			if err != nil {
+				return err
+			}
+			if permitted {
+				view.Policies, view.RefusedBy = view.Policies[len(view.RefusedBy):], nil
+			}
+		}
 		if needsApproval(view.Policies) {
 			view.ApproveFor = req.subject()
 		}
