@@ -19,8 +19,12 @@ type clusterAccessView struct {
 	Command         string
 }
 
-// servedKinds are kinds of documents other than clusters that determine what clusters are served.
-var servedKinds = []string{client.KindLayer, client.KindPlatformComponent, client.KindNamespace, client.KindRoleBinding, client.KindResourceType, client.KindResource, kindRollout}
+// permitsServed reports whether limits include documents other than clusters that determine what clusters are served.
+func permitsServed(on *api.AccessScope) bool {
+	return client.InLimits(on, client.KindResource, "") || client.InLimits(on, kindRollout, "") || slices.ContainsFunc(kinds, func(k kind) bool {
+		return !k.serviceOnly && k.name != client.KindCluster && client.InLimits(on, k.name, "")
+	})
+}
 
 // showClusterAccess shows the access documents whose rights and limits permit changes of a cluster, and the tokens of roles that may change
 // everything. The API decides about each change: see the command on the page.
@@ -59,7 +63,7 @@ func showClusterAccess(req *pageRequest) error {
 		switch {
 		case client.InLimits(a.On, client.KindCluster, id):
 			view.Direct = append(view.Direct, rows[at])
-		case slices.ContainsFunc(servedKinds, func(kind string) bool { return client.InLimits(a.On, kind, "") }):
+		case permitsServed(a.On):
 			view.Through = append(view.Through, rows[at])
 		}
 	}
