@@ -22,7 +22,7 @@ const (
 	RightWrite          Right = "write"           // changes of documents, except access documents and tokens
 	RightRevert         Right = "revert"          // changes that consist of reverts
 	RightPushVersion    Right = "push_version"    // changes of the version of a component
-	RightApprove        Right = "approve"         // approvals of stages of rollouts
+	RightApprove        Right = "approve"         // approvals of stages of rollouts, and of changes that policies refuse
 	RightOverrideFreeze Right = "override_freeze" // changes despite a freeze, together with a right that permits them
 	RightOverrideSource Right = "override_source" // changes of documents that a source manages, together with a right that permits them
 	RightOverridePolicy Right = "override_policy" // changes that a policy refuses, together with a right that permits them
@@ -305,12 +305,11 @@ func checkAccess(c *checker, a *access) {
 
 // warnOfRights warns about rights that have no effect with the limits.
 func warnOfRights(c *checker, a *access) {
-	covers := func(kinds ...Kind) bool { return a.On == nil || slices.ContainsFunc(kinds, a.coversKind) }
 	if a.may(RightPushVersion) && !slices.ContainsFunc([]Kind{KindComponent, KindCluster, KindLayer}, a.coversVersionsOf) {
 		c.warn("the right %s has no effect: kinds contains none of %s, %s and %s", RightPushVersion, KindComponent, KindCluster, KindLayer)
 	}
-	if a.may(RightApprove) && (!covers(KindRollout) || a.On != nil && len(a.On.Kinds) == 1) {
-		c.warn("the right %s has no effect: kinds must contain %s, and the kinds of the documents that rollouts change", RightApprove, KindRollout)
+	if a.may(RightApprove) && a.On != nil && slices.Equal(a.On.Kinds, []string{string(KindRollout)}) {
+		c.warn("the right %s has no effect: kinds must contain the kinds of the changed documents too", RightApprove)
 	}
 	for _, right := range overrideRights {
 		if a.may(right) && !a.permitsChanges() {

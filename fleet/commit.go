@@ -78,6 +78,10 @@ const KindSource Kind = "source"
 // since that would lift rules that were added since.
 const KindPolicy Kind = "policy"
 
+// KindApproval is the kind of documents that permit one person to make one change, although policies refuse it. They are internal, and
+// never restored or reverted: the commit that uses one deletes it.
+const KindApproval Kind = "approval"
+
 // KindSourceState and KindSourceDocuments are the kinds of documents that record, by source, the artifacts and the documents that the
 // source manages. They are internal, like those of version automation.
 const (

@@ -54,7 +54,7 @@ func newKindSet[M any](cluster func(*M) *api.Cluster, lists ...*descriptor) *kin
 	}
 	ks.others = otherKinds{
 		layers: layerRules(ks), clusters: clusters, types: &typeKind, resources: resourceKind,
-		internal: []*kindRules{&tokenKind, &budgetKind, &orphanKind, &rolloutKind, &strategyKind, &freezeKind, &pinKind, &accessKind, &sessionEndKind, &webhookKind, &versionAutomationKind, &sourceKind, &sourceStateKind, &sourceDocumentsKind, &policyKind},
+		internal: []*kindRules{&tokenKind, &budgetKind, &orphanKind, &rolloutKind, &strategyKind, &freezeKind, &pinKind, &accessKind, &sessionEndKind, &webhookKind, &versionAutomationKind, &sourceKind, &sourceStateKind, &sourceDocumentsKind, &policyKind, &approvalKind},
 	}
 	ks.setLists(lists)
 	return ks

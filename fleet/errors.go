@@ -62,9 +62,17 @@ type Error struct {
 	Detail   string
 	Problems []Problem
 	ETag     string // CodeStale: the current one
+	// Approval is the one that admits the change, if CodePolicy is only because of policies with action approve.
+	Approval NeededApproval
 }
 
 func (e *Error) Error() string { return e.Detail }
+
+// NeededApproval is what an approval of a refused change must name.
+type NeededApproval struct {
+	PlanHash string
+	Subject  string
+}
 
 // errorf returns an Error with a formatted detail.
 func errorf(code Code, format string, args ...any) *Error {

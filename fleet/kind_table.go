@@ -33,6 +33,7 @@ var kindUses = map[Kind]kindUse{
 	KindPolicy:            {batch: true, policies: true, unreverted: "change or delete them"},
 	KindToken:             {internal: true, unreverted: "a secret that was revoked stays so; create, rotate or revoke tokens by themselves"},
 	KindSessionEnd:        {internal: true},
+	KindApproval:          {internal: true, derived: true},
 	KindBudget:            {internal: true, derived: true},
 	KindOrphan:            {internal: true, derived: true},
 	KindPin:               {internal: true, derived: true},

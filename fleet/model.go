@@ -531,6 +531,19 @@ type Holder struct {
 	until   time.Time
 }
 
+// Principal is a person or a program behind a commit.
+type Principal struct {
+	Actor    string   // in the log
+	Identity *Subject // of an issuer; nil: the actor identifies it
+}
+
+// approvalUse is how a commit may use an approval.
+type approvalUse struct {
+	NeededApproval
+	doc   *Document // the approval that counts; nil: none does
+	ended string    // why the one that exists does not count
+}
+
 // Subject is an authenticated identity that access documents can select: an identity of an external issuer, or a managed token of
 // [RoleScoped]. It is immutable.
 type Subject struct {

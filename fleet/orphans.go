@@ -83,7 +83,7 @@ func (r Result) expiredOrphans(affectedNames []affected) []edit {
 
 // recordRemovals adds to a commit the records that later commits need: removals without confirmation, changed clusters, and installations
 // under names that are no longer answered.
-func (r Result) recordRemovals(affectedNames []affected, confirmed bool) (Result, error) {
+func (r Result) recordRemovals(affectedNames []affected, confirmed bool, used []edit) (Result, error) {
 	edits, err := r.orphanEdits(affectedNames)
 	if err = cmp.Or(err, r.work.stopped()); err != nil {
 		return r, err // the objects of an identity may be missing
@@ -96,6 +96,7 @@ func (r Result) recordRemovals(affectedNames []affected, confirmed bool) (Result
 	if err != nil {
 		return r, err
 	}
+	edits = append(used, edits...)
 	if budget != nil {
 		edits = append([]edit{{KindBudget, budgetID, budget}}, edits...)
 	}

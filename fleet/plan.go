@@ -99,13 +99,19 @@ func (r Result) plan(policies *policyEffect) (api.Plan, error) {
 		return plan, err
 	}
 	verdicts, err := r.policyVerdicts(func() (*policyEffect, error) { return policies, nil })
+	if err != nil {
+		return plan, err
+	}
 	plan.Policies = policyViews(verdicts)
+	if err := r.addApproval(plan); err != nil {
+		return plan, err
+	}
 	for _, v := range plan.Policies {
 		if v.Failed {
 			plan.Warnings = append(plan.Warnings, verdictWarning(v))
 		}
 	}
-	return plan, err
+	return plan, nil
 }
 
 // hash covers the changes and their effects, without the revision and times. It includes removals: polls do not show them,
@@ -123,10 +129,16 @@ func (r Result) hash(groups []api.EffectGroup) (string, error) {
 		}
 		if doc := r.State.docs[ch.Kind][ch.ID]; doc != nil && doc.Deleted() {
 			ch.After = json.RawMessage(`"decommissioned"`) // its content contains the time
-		} else if doc != nil && doc.Kind == KindRollout {
-			var err error
-			if ch.After, err = doc.rollout().withoutCommit(); err != nil {
-				return "", err
+		} else if ch.Kind == KindRollout {
+			for s, body := range map[*State]*json.RawMessage{r.base: &ch.Before, r.State: &ch.After} {
+				d := s.docs[KindRollout][ch.ID]
+				if d == nil {
+					continue
+				}
+				var err error
+				if *body, err = d.rollout().withoutCommit(); err != nil {
+					return "", err
+				}
 			}
 		}
 		if err := encodeChange(&text, ch); err != nil {
@@ -200,7 +212,7 @@ func (r Result) Changes() []api.ChangeRef { return changeRefs(r.Commit.Changes) 
 func changeRefs(changes []Change) []api.ChangeRef {
 	refs := make([]api.ChangeRef, 0, len(changes))
 	for _, ch := range changes {
-		if ch.Kind != KindBudget && ch.Kind != KindOrphan && ch.Kind != KindPin && ch.Kind != KindVersionAutomation && ch.Kind != KindSourceState && ch.Kind != KindSourceDocuments {
+		if ch.Kind != KindBudget && ch.Kind != KindOrphan && ch.Kind != KindPin && ch.Kind != KindVersionAutomation && ch.Kind != KindApproval && ch.Kind != KindSourceState && ch.Kind != KindSourceDocuments {
 			refs = append(refs, api.ChangeRef{Kind: string(ch.Kind), ID: ch.ID, Action: ch.Action()})
 		}
 	}

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -230,16 +231,15 @@ func suspends(ch Change, in func(map[string]any) map[string]any) bool {
 
 // checkPolicyRules refuses a change that a policy refuses, unless the guard names the policy and the commit has a reason. It adds the
 // warnings of policies, and returns the operations that record an override.
-func (tx *Tx) checkPolicyRules(res *Result) ([]api.RevisionOperation, error) {
+func (tx *Tx) checkPolicyRules(res *Result) (overridden []api.RevisionOperation, used []edit, err error) {
 	if tx.guard.Off || tx.guard.proposed || len(res.base.docs[KindPolicy]) == 0 || res.exemptFromPolicies() {
-		return nil, nil
+		return nil, nil, nil
 	}
 	verdicts, err := res.policyVerdicts(res.policyEffect)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	var refused []policyVerdict
-	var overridden []api.RevisionOperation
 	res.changedClusters = map[string]int{}
 	for _, v := range verdicts {
 		if v.changed > 0 {
@@ -256,14 +256,36 @@ func (tx *Tx) checkPolicyRules(res *Result) ([]api.RevisionOperation, error) {
 		}
 	}
 	switch {
-	case len(refused) > 0:
-		return nil, policyError(refused)
 	case len(overridden) == 0:
-		return nil, nil
 	case res.Commit.Reason == "":
-		return nil, Invalid([]Problem{{Detail: fmt.Sprintf("a reason is required to override the policy %q: send X-Change-Reason", overridden[0].ID)}})
+		err = Invalid([]Problem{{Detail: fmt.Sprintf("a reason is required to override the policy %q: send X-Change-Reason", overridden[0].ID)}})
+	default:
+		err = tx.checkPolicyOverrideInScope()
 	}
-	return overridden, tx.checkPolicyOverrideInScope()
+	if len(refused) == 0 {
+		return overridden, nil, err
+	}
+	approved, used, refusal := tx.useApproval(res, refused)
+	return append(overridden, approved...), used, cmp.Or(refusal, err)
+}
+
+// useApproval returns the operations that record an approval which admits the change, and the edit that uses it up. The error is that of
+// the policies, if they refuse the change.
+func (tx *Tx) useApproval(res *Result, refused []policyVerdict) (approved []api.RevisionOperation, used []edit, err error) {
+	if slices.ContainsFunc(refused, func(v policyVerdict) bool { return v.policy.Policy().Action != PolicyApprove }) {
+		return nil, nil, policyError(refused, approvalUse{})
+	}
+	use, err := res.approval(tx.guard.PlanHash) // which the guard has compared
+	if err != nil {
+		return nil, nil, err
+	}
+	if use.doc == nil {
+		return nil, nil, policyError(refused, use)
+	}
+	for _, v := range refused {
+		approved = append(approved, api.RevisionOperation{Op: opApproved, Kind: string(KindPolicy), ID: v.policy.ID, Clusters: len(v.clusters), Fields: []string{truncate("by=" + use.doc.approval().By)}})
+	}
+	return approved, []edit{{KindApproval, use.doc.ID, nil}}, nil
 }
 
 // checkPolicyOverrideInScope refuses to override policies without the right to do so, and for role write: it changes none either.
@@ -274,15 +296,18 @@ func (tx *Tx) checkPolicyOverrideInScope() error {
 	return tx.checkOverrideInScope(RightOverridePolicy)
 }
 
-// policyError returns the error of failed policies, with one problem for each.
-func policyError(refused []policyVerdict) error {
+// policyError returns the error of failed policies, with one problem for each, and the approval that would admit the change.
+func policyError(refused []policyVerdict, use approvalUse) error {
 	var problems []Problem
 	var details []string
 	for _, v := range refused {
 		problems = append(problems, Problem{Kind: KindPolicy, ID: v.policy.ID, Detail: v.message})
 		details = append(details, v.describe())
 	}
-	return &Error{Code: CodePolicy, Detail: strings.Join(details, "; "), Problems: problems}
+	if use.PlanHash != "" {
+		details = append(details, use.describe())
+	}
+	return &Error{Code: CodePolicy, Detail: strings.Join(details, "; "), Problems: problems, Approval: use.NeededApproval}
 }
 
 // FailedPolicies returns the failed policies of a plan, and the warnings of another plan of the same change with those about them. It is
@@ -299,10 +324,34 @@ func FailedPolicies(whole, visible api.Plan) ([]api.PolicyVerdict, []string) {
 // verdictWarning returns the warning of a plan about a failed policy.
 func verdictWarning(v api.PolicyVerdict) string {
 	text := fmt.Sprintf("policy %q: %s", v.ID, v.Message)
-	if v.Action != PolicyWarn {
+	switch {
+	case v.ApprovedBy != "":
+		text = "approved by " + v.ApprovedBy + ": " + text
+	case v.Action == PolicyApprove:
+		text = "the change needs the approval of another person: " + text
+	case v.Action != PolicyWarn:
 		text = "the change would be refused: " + text
 	}
 	return text
+}
+
+// addApproval adds the approval of the change to the verdicts of a plan.
+func (r Result) addApproval(plan api.Plan) error {
+	needed := func(v api.PolicyVerdict) bool { return v.Failed && v.Action == PolicyApprove }
+	if r.approval == nil || !slices.ContainsFunc(plan.Policies, needed) {
+		return nil
+	}
+	use, err := r.approval(plan.PlanHash)
+	if err != nil || use.doc == nil {
+		return err
+	}
+	for i := range plan.Policies {
+		if v := &plan.Policies[i]; needed(*v) {
+			a := use.doc.approval()
+			v.ApprovedBy, v.ApprovedUntil = a.By, new(a.At.Add(approvalAge))
+		}
+	}
+	return nil
 }
 
 // policyViews returns the verdicts as a plan shows them.

@@ -16,6 +16,9 @@ import (
 // maxRequestedBytes limits the size of that record in one commit: the log is read a thousand commits at a time.
 const maxRequestedBytes = 4 << 10
 
+// opApproved is the operation that records the use of an approval.
+const opApproved = "approved"
+
 const (
 	maxRequestedFields = 10
 	maxRequestedText   = 100 // characters of a selector, or of a field and its value

@@ -41,7 +41,7 @@ func (d directions) find(rev Revision, past History, limit int) (direction, erro
 	for _, op := range operations {
 		to := directionForward
 		switch op.Op {
-		case "override":
+		case "override", opApproved:
 			continue
 		case "restore":
 			to = directionUnknown

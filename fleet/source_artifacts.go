@@ -292,12 +292,15 @@ func (tx *Tx) ApproveArtifact(id, planHash, by string, now time.Time) error {
 	switch held := r.Held; {
 	case held == nil:
 		return errorf(CodeConflict, "no artifact of source %q is held", id)
-	case held.Code != CodeConfirm:
+	case held.Code != CodeConfirm && (held.Code != CodePolicy || held.PlanHash == ""):
 		return errorf(CodeConflict, "no approval admits the held artifact of source %q: %s", id, held.Message)
 	case held.PlanHash != planHash:
 		return &Error{Code: CodeStale, Detail: fmt.Sprintf("the plan of the held artifact of source %q is another: look at it, and approve %s", id, held.PlanHash)}
 	default:
 		r.Approval = &SourceApproval{Digest: held.Digest, PlanHash: planHash, By: by, At: now}
+		if held.Code == CodePolicy {
+			tx.addApproval(planHash, SourceActor(id), "")
+		}
 	}
 	tx.recordOperation(api.RevisionOperation{Op: "approve", Kind: string(KindSource), ID: id, Fields: r.Held.facts()})
 	return tx.recordSourceState(r)

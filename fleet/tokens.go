@@ -171,7 +171,7 @@ func (c Change) Public() (before, after json.RawMessage, err error) {
 	case KindPin, KindSourceState, KindSourceDocuments:
 		return nil, nil, nil
 	case KindToken:
-	case KindRollout, KindVersionAutomation:
+	case KindRollout, KindVersionAutomation, KindApproval:
 		private = withoutIdentity
 	case KindWebhook:
 		private = withoutURL

@@ -55,6 +55,9 @@ type Tx struct {
 	suspended map[string]bool // sources that the restore or revert suspends
 
 	completedRollouts []string
+
+	approvers  func(*State, Principal) (bool, Rights) // see [Tx.Approvers]
+	onBehalfOf []Principal
 }
 
 // Result is the result of a Tx.
@@ -72,6 +75,8 @@ type Result struct {
 	filters      ClusterFilters
 	redoes       bool   // a revert makes a change again
 	source       string // that makes the change; empty: none does
+	// approval returns the approval of the change; an empty hash is computed.
+	approval func(planHash string) (approvalUse, error)
 	// changedClusters are the numbers of changed clusters for [budgetEntry.Clusters].
 	changedClusters map[string]int
 }

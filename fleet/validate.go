@@ -101,7 +101,17 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	if err := tx.guard.check(res); err != nil {
 		return res, err
 	}
-	policies, err := tx.checkPolicyRules(&res)
+	res.approval = func(planHash string) (approvalUse, error) {
+		if planHash == "" {
+			plan, err := res.plan(nil)
+			if err != nil {
+				return approvalUse{}, err
+			}
+			planHash = plan.PlanHash
+		}
+		return tx.approvalOf(&res, edits, planHash)
+	}
+	policies, used, err := tx.checkPolicyRules(&res)
 	if err != nil {
 		return res, err
 	}
@@ -109,7 +119,7 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	if err := tx.recordOverridden(&res, overridden); err != nil {
 		return res, err
 	}
-	return res.recordRemovals(affectedNames, tx.guard.PlanHash != "" || res.confirmedByRollout())
+	return res.recordRemovals(affectedNames, tx.guard.PlanHash != "" || res.confirmedByRollout(), used)
 }
 
 // checkFleet returns an error if the fleet is not valid after the edits.

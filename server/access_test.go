@@ -112,8 +112,10 @@ func rightsFor(method, path string) []string {
 		return nil
 	case admin:
 		return []string{"admin"}
-	case method == http.MethodGet, path == "/policies/test":
+	case method == http.MethodGet, path == "/policies/test", path == "/approvals/{id}":
 		return []string{"read"}
+	case path == "/approvals":
+		return []string{"approve"}
 	case strings.HasPrefix(path, "/policies"):
 		return []string{"admin", "policy"}
 	case path == "/plan", path == "/render":

@@ -70,6 +70,7 @@ func (s *Server) automate(ctx context.Context, meta store.Meta, decide func(*fle
 		}
 		tx.UseContext(ctx)
 		tx.ClusterFilters(s.tracker.Filters())
+		tx.Approvers(s.approverRights)
 		return decide(tx)
 	})
 	switch {
@@ -116,6 +117,7 @@ func (s *Server) mayChange(p principal, st *fleet.State) bool {
 
 // onBehalfOf limits a change to the rights of a principal, unless its role permits all changes.
 func (s *Server) onBehalfOf(tx *fleet.Tx, p principal) {
+	tx.OnBehalfOf(fleet.Principal{Actor: p.name, Identity: p.identity})
 	if base := tx.Base(); !s.auth.MayStill(p.name, auth.Write, base) {
 		tx.LimitTo(s.rightsOf(p, base), false)
 	}

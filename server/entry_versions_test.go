@@ -56,7 +56,7 @@ func TestRightsWithoutEffect(t *testing.T) {
 	w.issue(scopedBody)
 	for on, want := range map[string]map[string]string{
 		"push_version":    {``: "", `{"kinds":["cluster"]}`: "", `{"components":["a"]}`: "", `{"selector":"a=b"}`: "no effect", `{"kinds":["namespace"]}`: "no effect"},
-		"approve":         {``: "", `{"kinds":["rollout","platform_component"]}`: "", `{"kinds":["rollout"]}`: "no effect", `{"selector":"a=b"}`: "no effect"},
+		"approve":         {``: "", `{"kinds":["rollout","platform_component"]}`: "", `{"kinds":["rollout"]}`: "no effect", `{"selector":"a=b"}`: ""},
 		"override_freeze": {``: "no effect", `{"selector":"a=b"}`: "no effect"},
 		"override_policy": {``: "no effect", `{"selector":"a=b"}`: "no effect"},
 		"write":           {``: "", `{"selector":"a=b"}`: ""},

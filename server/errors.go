@@ -70,7 +70,7 @@ func toPublic(c echo.Context, err error) *httperror.Error {
 	case errors.As(err, &public):
 		return public
 	case errors.As(err, &domain):
-		p := &httperror.Error{Status: domainStatus[domain.Code], Code: string(domain.Code), Detail: domain.Detail, Problems: domain.Problems}
+		p := &httperror.Error{Status: domainStatus[domain.Code], Code: string(domain.Code), Detail: domain.Detail, Problems: domain.Problems, Approval: domain.Approval}
 		if domain.ETag != "" {
 			p.Headers = map[string]string{"ETag": domain.ETag}
 		}
@@ -178,6 +178,7 @@ func (s *Server) handleError(err error, c echo.Context) {
 	body := api.Problem{
 		Type: "about:blank", Title: http.StatusText(p.Status), Status: p.Status, Detail: detail,
 		Instance: s.masker.Path(c.Request().URL), Error: p.Code, Message: detail, OldestRevision: int64(p.Oldest),
+		PlanHash: p.Approval.PlanHash, Subject: p.Approval.Subject,
 	}
 	for i, problem := range p.Problems {
 		if i == openapi.MaxProblems {

@@ -93,6 +93,7 @@ func (s *Server) transact(c echo.Context, meta store.Meta, edit func(*fleet.Tx) 
 		}
 		permitted = true
 		tx.ClusterFilters(s.tracker.Filters())
+		tx.Approvers(s.approverRights)
 		if caller.Subject == nil && caller.Role < auth.Admin {
 			tx.RefuseAdminKinds()
 		}

@@ -90,6 +90,7 @@ func (s *Server) planArtifact(ctx context.Context, st *fleet.State, id string, a
 	tx := st.Begin()
 	tx.UseContext(ctx)
 	tx.ClusterFilters(s.tracker.Filters())
+	tx.Approvers(s.approverRights)
 	tx.Guard(fleet.Guard{Off: true})
 	if _, err := s.applyArtifact(tx, id, a, false); err != nil {
 		return api.Plan{}, err

@@ -222,7 +222,7 @@ func (s *Server) followSource(ctx context.Context, id string, check *sourceCheck
 		check.kept = keptArtifact{}
 		return err
 	}
-	held := fleet.HeldArtifact{SourceArtifact: artifact.SourceArtifact, Code: refusal.Code, Message: artifactMessage(refusal)}
+	held := fleet.HeldArtifact{SourceArtifact: artifact.SourceArtifact, PlanHash: refusal.Approval.PlanHash, Code: refusal.Code, Message: artifactMessage(refusal)}
 	if err := s.completePlan(ctx, st, &held, id, artifact, record); err != nil {
 		return err
 	}
@@ -447,7 +447,7 @@ func (s *Server) completePlan(ctx context.Context, st *fleet.State, held *fleet.
 	if held.Code == fleet.CodeStale && record.Approval != nil {
 		held.Code, held.Message = fleet.CodeConfirm, "the approval is outdated, since the change would have another effect now: approve the new plan"
 	}
-	if held.Code != fleet.CodeConfirm && held.Code != fleet.CodeFrozen { // freezes end, and the approval then still counts
+	if held.Code != fleet.CodeConfirm && held.Code != fleet.CodeFrozen && held.PlanHash == "" { // freezes end, and the approval then still counts
 		return nil
 	}
 	plan, err := s.planArtifact(ctx, st, id, a)
@@ -455,7 +455,12 @@ func (s *Server) completePlan(ctx context.Context, st *fleet.State, held *fleet.
 		return refusedPlan(held, err)
 	}
 	held.PlanHash = plan.PlanHash
-	if held.Code == fleet.CodeConfirm {
+	for _, v := range plan.Policies {
+		if v.Failed && v.Action == fleet.PolicyApprove && v.ApprovedBy == "" && held.Code == fleet.CodeConfirm {
+			held.Code, held.Message = fleet.CodePolicy, held.Message+fmt.Sprintf("\nand policy %q needs an approval: %s", v.ID, v.Message)
+		}
+	}
+	if held.Code != fleet.CodeFrozen {
 		actions := map[string]int{}
 		for _, ch := range plan.Changes {
 			actions[ch.Action]++

@@ -152,7 +152,7 @@ func (s *Server) sourceView(st *fleet.State, doc *fleet.Document) any {
 		status.Held = &api.HeldArtifact{
 			Digest: held.Digest, ArtifactRevision: held.Revision, Code: string(held.Code), Message: s.masker.Tokens(held.Message), At: held.At, Approved: record.Approval != nil,
 		}
-		if held.Code == fleet.CodeConfirm {
+		if held.Code == fleet.CodeConfirm || held.Code == fleet.CodePolicy {
 			status.Held.PlanHash = held.PlanHash
 		}
 	}

@@ -341,6 +341,67 @@ type AccessSubject struct {
 // Example: {"owner":"platform"}
 type Annotations map[string]string
 
+// Approval Permits one person to make one change that policies with action `approve` refuse, once.
+type Approval struct {
+	// ID Of the plan and the subject.
+	//
+	// Example: 9f2c1e0b7a6d5c4b3a29181706f5e4d3.5f1c2ab9
+	ID string `json:"id"`
+
+	// PlanHash Of the approved change.
+	//
+	// Example: 9f2c1e0b7a6d5c4b3a29181706f5e4d3
+	PlanHash string `json:"plan_hash"`
+
+	// Subject Who may make it.
+	//
+	// Example: token:ci
+	Subject string `json:"subject"`
+
+	// By The approver.
+	//
+	// Example: token:ann (5b1f0c9ae2d37846)
+	By string `json:"by"`
+
+	// Reason As the approver gave it; may be empty.
+	//
+	// Example: CHG-42
+	Reason string `json:"reason"`
+
+	// At When it was given.
+	//
+	// Example: 2026-01-02T03:04:05.678901Z
+	At time.Time `json:"at"`
+
+	// ExpiresAt 24 hours later.
+	//
+	// Example: 2026-01-03T03:04:05.678901Z
+	ExpiresAt time.Time `json:"expires_at"`
+
+	// Revision The revision of the approval.
+	//
+	// Example: 42
+	Revision int64 `json:"revision"`
+}
+
+// ApprovalCreate An approval to create.
+type ApprovalCreate struct {
+	// PlanHash Of a plan of the change, or of the refused change.
+	//
+	// Example: 9f2c1e0b7a6d5c4b3a29181706f5e4d3
+	PlanHash string `json:"plan_hash"`
+
+	// Subject Who may make the change: `token:NAME`, `oidc:ISSUER:SUB`, `source:ID` or another actor, as the error of the refused change names it.
+	//
+	// Example: token:ci
+	Subject string `json:"subject"`
+
+	// Reason Why; also the reason of the revision, without X-Change-Reason.
+	//
+	// Example: CHG-42
+	Reason string `json:"reason,omitempty"`
+}
+
 // AssignmentSettings Settings of one assignment. Absent ones stay, null clears an override.
 type AssignmentSettings struct {
 	// ComponentPath Overrides the catalog's component_path.
@@ -4673,6 +4734,16 @@ type PolicyVerdict struct {
 	//
 	// Example: ["demo-cluster-01"]
 	ClusterIds []string `json:"cluster_ids"`
+
+	// ApprovedBy Of a failed policy with action `approve`: who has approved the change for the caller. Absent: nobody.
+	//
+	// Example: token:ann (5b1f0c9ae2d37846)
+	ApprovedBy string `json:"approved_by,omitempty"`
+
+	// ApprovedUntil When that approval ends.
+	//
+	// Example: 2026-01-03T03:04:05.678901Z
+	ApprovedUntil *time.Time `json:"approved_until,omitempty"`
 }
 
 // Problem RFC 9457 problem details, with a stable code and every field problem.
@@ -4719,6 +4790,16 @@ type Problem struct {
 	//
 	// Example: 120
 	OldestRevision int64 `json:"oldest_revision,omitempty"`
+
+	// PlanHash `policy`, if an approval would admit the change: the hash to approve.
+	//
+	// Example: 9f2c1e0b7a6d5c4b3a29181706f5e4d3
+	PlanHash string `json:"plan_hash,omitempty"`
+
+	// Subject With `plan_hash`: the subject of that approval.
+	//
+	// Example: token:ci
+	Subject string `json:"subject,omitempty"`
 }
 
 // ProtectedLoss What a change removes from one protected environment.
@@ -5285,7 +5366,7 @@ type RevisionDetail struct {
 // RevisionOperation A requested operation, in the form of /batch; other routes are recorded in the same form. Values and documents are not kept
 // here; `changes` has them.
 type RevisionOperation struct {
-	// Op As in a batch; `seed`, for tokens `create`, `rotate` and `delete`, and `end_sessions`.
+	// Op As in a batch; `seed`, for tokens `create`, `rotate` and `delete`, `end_sessions`, `override`, and `approved` with the approver in `fields`.
 	//
 	// Example: set_component
 	Op string `json:"op"`
@@ -7445,6 +7526,9 @@ type Actor = string
 // After defines model for After.
 type After = string
 
+// ApprovalID defines model for ApprovalID.
+type ApprovalID = string
+
 // AsOf defines model for AsOf.
 type AsOf = int64
 
@@ -7884,6 +7968,51 @@ type PollRoleBindingsParams struct {
 type PollResourcesParams struct {
 	// IfNoneMatch 304 when the document has one of these ETags.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// ListApprovalsParams defines parameters for ListApprovals.
+type ListApprovalsParams struct {
+	// Limit At most this many entries; without it, all.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Offset Skip this many entries.
+	Offset *Offset `form:"offset,omitempty" json:"offset,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// CreateApprovalParams defines parameters for CreateApproval.
+type CreateApprovalParams struct {
+	// DryRun Validate and return the result without a commit.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
+
+	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
+	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
+}
+
+// DeleteApprovalParams defines parameters for DeleteApproval.
+type DeleteApprovalParams struct {
+	// DryRun Validate and return the result without a commit.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+
+	// IfMatch Change only if the document still has one of these ETags, or `*`, or has not changed since this revision of the fleet (X-Fleet-Revision).
+	IfMatch *IfMatch `json:"If-Match,omitempty"`
+
+	// XChangeReason Why; kept with the revision.
+	XChangeReason *ChangeReason `json:"X-Change-Reason,omitempty"`
+
+	// XChangeAuthor The author of the change, if it is not the holder of the token: for example the person for whom a pipeline runs. Kept with the revision as claimed, without proof.
+	XChangeAuthor *ChangeAuthor `json:"X-Change-Author,omitempty"`
 
 	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
@@ -10927,6 +11056,9 @@ type PatchAccessApplicationMergePatchPlusJSONRequestBody = AccessPatch
 
 // SendEventJSONRequestBody defines body for SendEvent for application/json ContentType.
 type SendEventJSONRequestBody = FluxEvent
+
+// CreateApprovalJSONRequestBody defines body for CreateApproval for application/json ContentType.
+type CreateApprovalJSONRequestBody = ApprovalCreate
 
 // ApplyBatchJSONRequestBody defines body for ApplyBatch for application/json ContentType.
 type ApplyBatchJSONRequestBody = BatchRequest

@@ -298,6 +298,42 @@ type ClientInterface interface {
 	// Corresponds with GET /api/v2/flux/clusters/{cluster_dns}/{type} (the `PollResources` operationId).
 	PollResources(ctx context.Context, clusterDNS ClusterDNSPath, pType ResourceTypePath, params *PollResourcesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListApprovals List approvals
+	//
+	// Sorted by id. With a limited right to read, only those by and for the caller.
+	//
+	// Corresponds with GET /approvals (the `ListApprovals` operationId).
+	ListApprovals(ctx context.Context, params *ListApprovalsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateApprovalWithBody Approve a change of another person
+	//
+	// Permits the change with this `plan_hash` to one person, the `subject`, although policies with action `approve` refuse it. It needs
+	// role `write`, or the right `approve`. The change uses the approval up. It ends after 24 hours, when a policy is created or changed, and when the rights of the
+	// approver end. 409 `conflict` if the caller is the subject.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /approvals (the `CreateApproval` operationId).
+	CreateApprovalWithBody(ctx context.Context, params *CreateApprovalParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateApproval Approve a change of another person
+	//
+	// Permits the change with this `plan_hash` to one person, the `subject`, although policies with action `approve` refuse it. It needs
+	// role `write`, or the right `approve`. The change uses the approval up. It ends after 24 hours, when a policy is created or changed, and when the rights of the
+	// approver end. 409 `conflict` if the caller is the subject.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /approvals (the `CreateApproval` operationId).
+	CreateApproval(ctx context.Context, params *CreateApprovalParams, body CreateApprovalJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DeleteApproval Delete an approval
+	//
+	// Of the caller, or for the caller; admins delete any.
+	//
+	// Corresponds with DELETE /approvals/{id} (the `DeleteApproval` operationId).
+	DeleteApproval(ctx context.Context, id ApprovalID, params *DeleteApprovalParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListIssuers Issuers at which people sign in
 	//
 	// The OpenID Connect issuers of `OIDC_ISSUERS` with a client for people. Empty: sign in with a token.
@@ -2578,6 +2614,82 @@ func (c *Client) PollRoleBindings(ctx context.Context, clusterDNS ClusterDNSPath
 // Corresponds with GET /api/v2/flux/clusters/{cluster_dns}/{type} (the `PollResources` operationId).
 func (c *Client) PollResources(ctx context.Context, clusterDNS ClusterDNSPath, pType ResourceTypePath, params *PollResourcesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPollResourcesRequest(c.Server, clusterDNS, pType, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListApprovals List approvals
+//
+// Sorted by id. With a limited right to read, only those by and for the caller.
+//
+// Corresponds with GET /approvals (the `ListApprovals` operationId).
+func (c *Client) ListApprovals(ctx context.Context, params *ListApprovalsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListApprovalsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateApprovalWithBody Approve a change of another person
+//
+// Permits the change with this `plan_hash` to one person, the `subject`, although policies with action `approve` refuse it. It needs
+// role `write`, or the right `approve`. The change uses the approval up. It ends after 24 hours, when a policy is created or changed, and when the rights of the
+// approver end. 409 `conflict` if the caller is the subject.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /approvals (the `CreateApproval` operationId).
+func (c *Client) CreateApprovalWithBody(ctx context.Context, params *CreateApprovalParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateApprovalRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateApproval Approve a change of another person
+//
+// Permits the change with this `plan_hash` to one person, the `subject`, although policies with action `approve` refuse it. It needs
+// role `write`, or the right `approve`. The change uses the approval up. It ends after 24 hours, when a policy is created or changed, and when the rights of the
+// approver end. 409 `conflict` if the caller is the subject.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /approvals (the `CreateApproval` operationId).
+func (c *Client) CreateApproval(ctx context.Context, params *CreateApprovalParams, body CreateApprovalJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateApprovalRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DeleteApproval Delete an approval
+//
+// Of the caller, or for the caller; admins delete any.
+//
+// Corresponds with DELETE /approvals/{id} (the `DeleteApproval` operationId).
+func (c *Client) DeleteApproval(ctx context.Context, id ApprovalID, params *DeleteApprovalParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteApprovalRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -7750,6 +7862,300 @@ func NewPollResourcesRequest(server string, clusterDNS ClusterDNSPath, pType Res
 			}
 
 			req.Header.Set("X-Fleet-Min-Revision", headerParam1)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewListApprovalsRequest constructs an http.Request for the ListApprovals method
+func NewListApprovalsRequest(server string, params *ListApprovalsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/approvals")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Offset != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "offset", *params.Offset, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.XFleetMinRevision != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewCreateApprovalRequest calls the generic CreateApproval builder with application/json body
+func NewCreateApprovalRequest(server string, params *CreateApprovalParams, body CreateApprovalJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateApprovalRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateApprovalRequestWithBody constructs an http.Request for the CreateApproval method, with any body, and a specified content type
+func NewCreateApprovalRequestWithBody(server string, params *CreateApprovalParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/approvals")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.XChangeReason != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam0)
+		}
+
+		if params.XChangeAuthor != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Author", headerParam1)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam2)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewDeleteApprovalRequest constructs an http.Request for the DeleteApproval method
+func NewDeleteApprovalRequest(server string, id ApprovalID, params *DeleteApprovalParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/approvals/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IfMatch != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "If-Match", *params.IfMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Match", headerParam0)
+		}
+
+		if params.XChangeReason != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Reason", *params.XChangeReason, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Reason", headerParam1)
+		}
+
+		if params.XChangeAuthor != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "X-Change-Author", *params.XChangeAuthor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Change-Author", headerParam2)
+		}
+
+		if params.XFleetMinRevision != nil {
+			var headerParam3 string
+
+			headerParam3, err = runtime.StyleParamWithOptions("simple", false, "X-Fleet-Min-Revision", *params.XFleetMinRevision, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("X-Fleet-Min-Revision", headerParam3)
 		}
 
 	}
@@ -25717,6 +26123,46 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /api/v2/flux/clusters/{cluster_dns}/{type} (the `PollResources` operationId).
 	PollResourcesWithResponse(ctx context.Context, clusterDNS ClusterDNSPath, pType ResourceTypePath, params *PollResourcesParams, reqEditors ...RequestEditorFn) (*PollResourcesResponse, error)
 
+	// ListApprovalsWithResponse List approvals
+	//
+	// Sorted by id. With a limited right to read, only those by and for the caller.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /approvals (the `ListApprovals` operationId).
+	ListApprovalsWithResponse(ctx context.Context, params *ListApprovalsParams, reqEditors ...RequestEditorFn) (*ListApprovalsResponse, error)
+
+	// CreateApprovalWithBodyWithResponse Approve a change of another person
+	//
+	// Permits the change with this `plan_hash` to one person, the `subject`, although policies with action `approve` refuse it. It needs
+	// role `write`, or the right `approve`. The change uses the approval up. It ends after 24 hours, when a policy is created or changed, and when the rights of the
+	// approver end. 409 `conflict` if the caller is the subject.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /approvals (the `CreateApproval` operationId).
+	CreateApprovalWithBodyWithResponse(ctx context.Context, params *CreateApprovalParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateApprovalResponse, error)
+
+	// CreateApprovalWithResponse Approve a change of another person
+	//
+	// Permits the change with this `plan_hash` to one person, the `subject`, although policies with action `approve` refuse it. It needs
+	// role `write`, or the right `approve`. The change uses the approval up. It ends after 24 hours, when a policy is created or changed, and when the rights of the
+	// approver end. 409 `conflict` if the caller is the subject.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /approvals (the `CreateApproval` operationId).
+	CreateApprovalWithResponse(ctx context.Context, params *CreateApprovalParams, body CreateApprovalJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateApprovalResponse, error)
+
+	// DeleteApprovalWithResponse Delete an approval
+	//
+	// Of the caller, or for the caller; admins delete any.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /approvals/{id} (the `DeleteApproval` operationId).
+	DeleteApprovalWithResponse(ctx context.Context, id ApprovalID, params *DeleteApprovalParams, reqEditors ...RequestEditorFn) (*DeleteApprovalResponse, error)
+
 	// ListIssuersWithResponse Issuers at which people sign in
 	//
 	// The OpenID Connect issuers of `OIDC_ISSUERS` with a client for people. Empty: sign in with a token.
@@ -28233,6 +28679,113 @@ func (r PollResourcesResponse) Status() string {
 
 // StatusCode returns HTTPResponse.StatusCode
 func (r PollResourcesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ListApprovalsResponse200Headers the declared response headers of an HTTP 200 response for ListApprovals
+type ListApprovalsResponse200Headers struct {
+	Age            *int
+	Link           *string
+	XFleetRevision *int64
+	XTotalCount    *int
+}
+
+type ListApprovalsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *[]Approval
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ListApprovalsResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r ListApprovalsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListApprovalsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// CreateApprovalResponse200Headers the declared response headers of an HTTP 200 response for CreateApproval
+type CreateApprovalResponse200Headers struct {
+	Warning        *string
+	XFleetRevision *int64
+}
+
+// CreateApprovalResponse201Headers the declared response headers of an HTTP 201 response for CreateApproval
+type CreateApprovalResponse201Headers struct {
+	ETag           *string
+	Location       *string
+	Warning        *string
+	XFleetRevision *int64
+}
+
+type CreateApprovalResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Approval
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *Approval
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *CreateApprovalResponse200Headers
+	// Headers201 the parsed response headers for an HTTP 201 response
+	Headers201 *CreateApprovalResponse201Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateApprovalResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateApprovalResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// DeleteApprovalResponse200Headers the declared response headers of an HTTP 200 response for DeleteApproval
+type DeleteApprovalResponse200Headers struct {
+	Warning        *string
+	XFleetRevision *int64
+}
+
+type DeleteApprovalResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Approval
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *DeleteApprovalResponse200Headers
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteApprovalResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteApprovalResponse) StatusCode() int {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.StatusCode
 	}
@@ -33324,6 +33877,70 @@ func (c *ClientWithResponses) PollResourcesWithResponse(ctx context.Context, clu
 	return ParsePollResourcesResponse(rsp)
 }
 
+// ListApprovalsWithResponse List approvals
+//
+// Sorted by id. With a limited right to read, only those by and for the caller.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /approvals (the `ListApprovals` operationId).
+func (c *ClientWithResponses) ListApprovalsWithResponse(ctx context.Context, params *ListApprovalsParams, reqEditors ...RequestEditorFn) (*ListApprovalsResponse, error) {
+	rsp, err := c.ListApprovals(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListApprovalsResponse(rsp)
+}
+
+// CreateApprovalWithBodyWithResponse Approve a change of another person
+//
+// Permits the change with this `plan_hash` to one person, the `subject`, although policies with action `approve` refuse it. It needs
+// role `write`, or the right `approve`. The change uses the approval up. It ends after 24 hours, when a policy is created or changed, and when the rights of the
+// approver end. 409 `conflict` if the caller is the subject.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /approvals (the `CreateApproval` operationId).
+func (c *ClientWithResponses) CreateApprovalWithBodyWithResponse(ctx context.Context, params *CreateApprovalParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateApprovalResponse, error) {
+	rsp, err := c.CreateApprovalWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateApprovalResponse(rsp)
+}
+
+// CreateApprovalWithResponse Approve a change of another person
+//
+// Permits the change with this `plan_hash` to one person, the `subject`, although policies with action `approve` refuse it. It needs
+// role `write`, or the right `approve`. The change uses the approval up. It ends after 24 hours, when a policy is created or changed, and when the rights of the
+// approver end. 409 `conflict` if the caller is the subject.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /approvals (the `CreateApproval` operationId).
+func (c *ClientWithResponses) CreateApprovalWithResponse(ctx context.Context, params *CreateApprovalParams, body CreateApprovalJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateApprovalResponse, error) {
+	rsp, err := c.CreateApproval(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateApprovalResponse(rsp)
+}
+
+// DeleteApprovalWithResponse Delete an approval
+//
+// Of the caller, or for the caller; admins delete any.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /approvals/{id} (the `DeleteApproval` operationId).
+func (c *ClientWithResponses) DeleteApprovalWithResponse(ctx context.Context, id ApprovalID, params *DeleteApprovalParams, reqEditors ...RequestEditorFn) (*DeleteApprovalResponse, error) {
+	rsp, err := c.DeleteApproval(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteApprovalResponse(rsp)
+}
+
 // ListIssuersWithResponse Issuers at which people sign in
 //
 // The OpenID Connect issuers of `OIDC_ISSUERS` with a client for people. Empty: sign in with a token.
@@ -37388,6 +38005,196 @@ func ParsePollResourcesResponse(rsp *http.Response) (*PollResourcesResponse, err
 				return nil, err
 			}
 			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListApprovalsResponse parses an HTTP response from a ListApprovalsWithResponse call
+func ParseListApprovalsResponse(rsp *http.Response) (*ListApprovalsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListApprovalsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest []Approval
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ListApprovalsResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
+		if values := rsp.Header.Values("Link"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Link", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Link = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		if values := rsp.Header.Values("X-Total-Count"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Total-Count", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XTotalCount = &value
+		}
+		response.Headers200 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCreateApprovalResponse parses an HTTP response from a CreateApprovalWithResponse call
+func ParseCreateApprovalResponse(rsp *http.Response) (*CreateApprovalResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateApprovalResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Approval
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest Approval
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers CreateApprovalResponse200Headers
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 201:
+		var headers CreateApprovalResponse201Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("Location"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Location", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Location = &value
+		}
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
+		}
+		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Fleet-Revision", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XFleetRevision = &value
+		}
+		response.Headers201 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDeleteApprovalResponse parses an HTTP response from a DeleteApprovalWithResponse call
+func ParseDeleteApprovalResponse(rsp *http.Response) (*DeleteApprovalResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteApprovalResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Approval
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers DeleteApprovalResponse200Headers
+		if values := rsp.Header.Values("Warning"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Warning", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Warning = &value
 		}
 		if values := rsp.Header.Values("X-Fleet-Revision"); len(values) > 0 {
 			var value int64

@@ -104,6 +104,8 @@ func (n Names) phrase(op api.RevisionOperation) string {
 	switch {
 	case op.Op == "create":
 		return "created " + name
+	case op.Op == "approved":
+		return with("approved " + name)
 	case op.Op == "update", op.Op == "patch":
 		return with("changed " + name)
 	case op.Op == "delete" && op.Mode == "orphan":

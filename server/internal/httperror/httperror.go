@@ -10,12 +10,13 @@ import "github.com/flux-resourceset/flux-resourceset/fleet"
 
 // Error is an error whose whole content may be shown to the client.
 type Error struct {
-	Status   int               // of HTTP
-	Code     string            // machine-readable, as the OpenAPI document lists it
-	Detail   string            // for people
-	Problems []fleet.Problem   // by field of the request; may be empty
-	Headers  map[string]string // of the answer; may be nil
-	Oldest   fleet.Revision    // with code gone: the oldest revision that the history has
+	Status   int                  // of HTTP
+	Code     string               // machine-readable, as the OpenAPI document lists it
+	Detail   string               // for people
+	Problems []fleet.Problem      // by field of the request; may be empty
+	Headers  map[string]string    // of the answer; may be nil
+	Oldest   fleet.Revision       // with code gone: the oldest revision that the history has
+	Approval fleet.NeededApproval // with code policy: the one that admits the change
 }
 
 // Error returns the detail.

@@ -11,7 +11,7 @@ var rights = byOperation(
 		"ListPlatformComponents", "GetPlatformComponent", "ListNamespaces", "GetNamespace", "ListRoleBindings",
 		"GetRoleBinding", "ListResourceTypes", "GetResourceType", "ListResources", "GetResource", "ListLayers", "GetLayer",
 		"ListRevisions", "GetRevision", "ListRollouts", "GetRollout", "ListPolicies", "GetPolicy", "TestPolicy", "ListStrategies", "GetStrategy", "ListFreezes",
-		"GetFreeze", "GetClusterHistory", "GetPlatformComponentStatus", "GetPlatformComponentUsage",
+		"GetFreeze", "ListApprovals", "DeleteApproval", "GetClusterHistory", "GetPlatformComponentStatus", "GetPlatformComponentUsage",
 		"GetPlatformComponentHistory", "GetComponentVersions", "GetNamespaceHistory", "GetLayerHistory", "GetRoleBindingHistory",
 		"GetResourceTypeHistory", "GetResourceHistory", "GetPatches",
 	}},
@@ -36,6 +36,7 @@ var rights = byOperation(
 	operationRights{[]fleet.Right{fleet.RightWrite, fleet.RightPlan, fleet.RightPushVersion, fleet.RightApprove}, []string{"ChangeRollout"}},
 	operationRights{[]fleet.Right{fleet.RightWrite, fleet.RightPlan, fleet.RightRevert}, []string{"RevertRevision"}},
 	operationRights{[]fleet.Right{fleet.RightWrite, fleet.RightPlan, fleet.RightPushVersion, fleet.RightRevert, fleet.RightPolicy}, []string{"ApplyBatch"}},
+	operationRights{[]fleet.Right{fleet.RightApprove}, []string{"CreateApproval"}},
 	operationRights{[]fleet.Right{fleet.RightPolicy, fleet.RightAdmin}, []string{"CreatePolicy", "UpdatePolicy", "PatchPolicy", "DeletePolicy"}},
 	operationRights{[]fleet.Right{fleet.RightAdmin}, []string{
 		"ListAccess", "CreateAccess", "GetAccess", "PatchAccess", "DeleteAccess", "EndSessions", "ListWebhooks", "CreateWebhook", "GetWebhook", "UpdateWebhook",

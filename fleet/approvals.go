@@ -1,0 +1,263 @@
+package fleet
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
+)
+
+// A person approves the change of another one by the hash of its plan. Each approval is a document, which the commit that uses it deletes.
+
+// maxApprovals limits the approvals that were not used.
+const maxApprovals = 1000
+
+// person returns a text that identifies the principal; empty: it is unknown.
+func (p Principal) person() string { return personOf(p.Identity, p.Actor) }
+
+// subject returns the principal as approvals name it; empty: it is unknown.
+func (p Principal) subject() string {
+	if p.Identity != nil {
+		return oidcActor + p.Identity.Issuer + ":" + p.Identity.Sub
+	}
+	return p.person()
+}
+
+// personNamed returns the person that a subject of an approval names.
+func personNamed(subject string) string {
+	if of, ok := strings.CutPrefix(subject, oidcActor); ok {
+		issuer, sub, _ := strings.Cut(of, ":")
+		return personOf(&Subject{Issuer: issuer, Sub: sub}, "")
+	}
+	return subject
+}
+
+// isNamedIn reports whether a text, which a client chooses, names the principal: its actor, its name or its subject.
+func (p Principal) isNamedIn(text string) bool {
+	name, _, _ := strings.Cut(p.person(), " ")
+	names := []string{p.Actor, p.subject(), name, strings.TrimPrefix(name, tokenActor)}
+	if p.Identity != nil {
+		_, of, _ := strings.Cut(strings.TrimPrefix(p.Actor, oidcActor), ":")
+		user, _, _ := strings.Cut(of, " (")
+		names = []string{p.Actor, p.subject(), p.Identity.Sub, p.Identity.User, user}
+	}
+	words := strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune(`<>()[]",;`, r) })
+	return slices.ContainsFunc(append(words, strings.TrimSpace(text)), func(word string) bool {
+		return slices.ContainsFunc(names, func(name string) bool { return name != "" && strings.EqualFold(name, word) })
+	})
+}
+
+// Approvers sets how the rights of an approver are determined at the time of the commit: all changes, or those of access documents.
+// Without it, no approval counts.
+func (tx *Tx) Approvers(rights func(st *State, p Principal) (all bool, of Rights)) {
+	tx.approvers = rights
+}
+
+// OnBehalfOf adds a principal whose change the Tx makes: it cannot approve it.
+func (tx *Tx) OnBehalfOf(p Principal) { tx.onBehalfOf = append(tx.onBehalfOf, p) }
+
+// committer returns who makes a commit. An automation has the rights of another principal, but not its identity.
+func (tx *Tx) committer(actor string) Principal {
+	if strings.HasPrefix(actor, oidcActor) {
+		return Principal{actor, tx.scope.identity()}
+	}
+	return Principal{Actor: actor}
+}
+
+func approvalID(planHash, subject string) string {
+	sum := sha256.Sum256([]byte(subject))
+	return fmt.Sprintf("%s.%x", planHash, sum[:8])
+}
+
+// Approve approves the change of a subject with the hash of its plan. It also removes approvals that have ended.
+func (tx *Tx) Approve(planHash, subject, reason string) (id string) {
+	tx.addApproval(planHash, subject, reason)
+	id = approvalID(planHash, subject)
+	tx.recordOperation(api.RevisionOperation{Op: "create", Kind: string(KindApproval), ID: id, Fields: []string{truncate("subject=" + subject)}})
+	return id
+}
+
+// addApproval adds an approval by the sender of the commit, which Finish knows.
+func (tx *Tx) addApproval(planHash, subject, reason string) {
+	tx.beforeFinish = func(c Commit) error {
+		by := tx.committer(c.Actor)
+		a := approval{ID: approvalID(planHash, subject), PlanHash: planHash, Subject: subject, By: c.Actor, Identity: by.Identity, Reason: reason, At: c.At}
+		if tx.scope != nil {
+			if a.Access = tx.scope.approvingAccess(); len(a.Access) == 0 {
+				return errorf(CodeOutOfScope, "no access document of yours grants %s", RightApprove)
+			}
+		}
+		if by.person() == "" || by.person() == personNamed(subject) {
+			return errorf(CodeConflict, "%s cannot approve its own change: another person must", subject)
+		}
+		n := 0
+		for other, d := range tx.base.docs[KindApproval] {
+			switch {
+			case other == a.ID:
+			case c.At.Sub(d.approval().At) >= approvalAge:
+				tx.record(KindApproval, other, nil)
+			default:
+				n++
+			}
+		}
+		if n >= maxApprovals {
+			return errorf(CodeLimitExceeded, "there are %d approvals, which is the most: delete some, or wait until they end", n)
+		}
+		doc, err := tx.kinds.newRecord(KindApproval, a.ID, a)
+		if err == nil {
+			tx.record(KindApproval, a.ID, doc)
+		}
+		return err
+	}
+}
+
+// approvingAccess returns the ids of the access documents that grant the rights to approve and to read; none: there is no right to approve.
+func (s *scope) approvingAccess() (ids []string) {
+	if !slices.ContainsFunc(s.rights.grants, (*access).mayApprove) {
+		return nil
+	}
+	for _, a := range s.rights.grants {
+		if a.mayApprove() || a.may(RightRead) {
+			ids = append(ids, a.ID)
+		}
+	}
+	return ids
+}
+
+// mayApprove reports whether the document grants the right to approve changes, or that of admins.
+func (a *access) mayApprove() bool { return a.may(RightApprove) || a.may(RightAdmin) }
+
+// DeleteApproval deletes an approval of the principal or for it; admins delete any.
+func (tx *Tx) DeleteApproval(id string) {
+	tx.beforeFinish = func(c Commit) error {
+		d := tx.base.docs[KindApproval][id]
+		by := tx.committer(c.Actor)
+		switch {
+		case tx.base.detached: // it has no approvals
+			return nil
+		case d == nil, tx.withoutAdmin && by.person() != d.approval().approver().person() && by.subject() != d.approval().Subject:
+			return tx.notFound(KindApproval, id)
+		}
+		tx.record(KindApproval, id, nil)
+		return nil
+	}
+	tx.recordOperation(api.RevisionOperation{Op: "delete", Kind: string(KindApproval), ID: id})
+}
+
+// ApprovalsFor returns the approvals that have not ended; if the principal may not read everything, only those by it and for it.
+func (s *State) ApprovalsFor(p Principal, everything bool, now time.Time) []*Document {
+	return s.Whole().sorted(KindApproval, func(d *Document) bool {
+		a := d.approval()
+		return now.Sub(a.At) < approvalAge && (everything || p.person() != "" && (p.person() == a.approver().person() || p.subject() == a.Subject))
+	})
+}
+
+func (a *approval) approver() Principal { return Principal{a.By, a.Identity} }
+
+// describe says what is missing.
+func (u approvalUse) describe() string {
+	text := fmt.Sprintf("another person can approve the plan %s for %s", u.PlanHash, u.Subject)
+	if u.ended != "" {
+		text = "the approval does not count, since " + u.ended + "; " + text
+	}
+	return text
+}
+
+// approvalOf finds the approval of a change by the hash of its plan.
+func (tx *Tx) approvalOf(res *Result, edits []edit, planHash string) (approvalUse, error) {
+	by := tx.committer(res.Commit.Actor)
+	use := approvalUse{NeededApproval: NeededApproval{planHash, by.subject()}}
+	for _, ch := range res.Commit.Changes {
+		if isInternal(ch.Kind) && !kindUses[ch.Kind].derived { // a plan's hash does not have it
+			return approvalUse{}, nil
+		}
+	}
+	if use.Subject == "" {
+		return approvalUse{}, nil
+	}
+	d := tx.base.docs[KindApproval][approvalID(planHash, use.Subject)]
+	if d == nil || d.approval().PlanHash != planHash || d.approval().Subject != use.Subject {
+		return use, nil
+	}
+	var err error
+	if use.ended, err = tx.approvalEnds(d, res, edits); use.ended == "" && err == nil {
+		use.doc = d
+	}
+	return use, err
+}
+
+// approvalEnds returns why an approval does not count for a commit; empty: it counts.
+func (tx *Tx) approvalEnds(d *Document, res *Result, edits []edit) (string, error) {
+	a := d.approval()
+	by := a.approver()
+	if age := res.Commit.At.Sub(a.At); age >= approvalAge || age < -time.Hour {
+		return "it is older than 24 hours", nil
+	}
+	for _, p := range tx.base.docs[KindPolicy] {
+		if p.Revision >= d.Revision {
+			return fmt.Sprintf("policy %q was changed since", p.ID), nil
+		}
+	}
+	others := append([]Principal{tx.committer(res.Commit.Actor)}, tx.onBehalfOf...)
+	if by.person() == "" || slices.ContainsFunc(others, func(p Principal) bool { return p.person() == by.person() }) || by.isNamedIn(res.Commit.Author) || tx.changesRolloutOf(by) {
+		return "the approver makes the change, or is its author", nil
+	}
+	if a.Identity != nil && tx.base.SessionEnded(a.Identity, a.At, true) {
+		return "the sessions of the approver were ended since", nil
+	}
+	return tx.approverLacks(a, res, edits)
+}
+
+// changesRolloutOf reports whether the Tx changes a rollout that a principal created, or whose stages it changed last.
+func (tx *Tx) changesRolloutOf(p Principal) bool {
+	for key := range tx.edits {
+		if d := tx.base.docs[KindRollout][key.id]; key.kind == KindRollout && d != nil {
+			if r := d.rollout(); samePerson(p.Identity, p.Actor, r.AuthorID, r.Author) || samePerson(p.Identity, p.Actor, r.ChangedByID, r.ChangedBy) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// approverLacks returns which right the approver lacks now; empty: none. One of its access documents must grant the right to approve within
+// limits that would permit to write the change, and it must be able to read everything that the change reaches.
+func (tx *Tx) approverLacks(a *approval, res *Result, edits []edit) (string, error) {
+	if tx.approvers == nil {
+		return "the rights of the approver are not known", nil
+	}
+	all, rights := tx.approvers(tx.base, a.approver())
+	if len(a.Access) == 0 {
+		if !all {
+			return "the approver may no longer change the fleet", nil
+		}
+		return "", nil
+	}
+	rights.grants = slices.DeleteFunc(slices.Clone(rights.grants), func(g *access) bool { return !slices.Contains(a.Access, g.ID) })
+	if !rights.Include(RightRead) {
+		return "the approver may no longer read the fleet", nil
+	}
+	own := tx.scope
+	defer func() { tx.scope = own }()
+	tx.scope = &scope{rights: rights}
+	for _, g := range rights.grants {
+		if g.mayApprove() {
+			permits := *g
+			if permits.May = []Right{RightApprove, RightWrite}; g.On == nil {
+				permits.May = append(permits.May, RightPolicy, RightAdmin)
+			}
+			tx.scope.grants = append(tx.scope.grants, grant{&permits, false})
+		}
+	}
+	err := cmp.Or(tx.checkDocumentsInScope(edits), tx.checkLabelsInScope(edits, res.Commit.At), tx.checkClustersInScope(res), tx.checkReadable(edits, res))
+	if refused, ok := errors.AsType[*Error](err); ok && refused.Code == CodeOutOfScope {
+		return "the rights of the approver do not cover the whole change", nil
+	}
+	return "", err
+}
