@@ -78,7 +78,7 @@ func TestEnvironmentsPage(t *testing.T) {
 
 func TestPoliciesPage(t *testing.T) {
 	t.Parallel()
-	runPage(t, "policies", 1)
+	runPage(t, "policies", 2)
 }
 
 func TestUndo(t *testing.T) {

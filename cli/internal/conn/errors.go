@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
@@ -135,6 +136,9 @@ func (s *Session) hint(err error) string {
 		if problem.Problem.Error == "frozen" {
 			return freezeHint(problem.Problem.Errors)
 		}
+		if p := problem.Problem; p.PlanHash != "" {
+			return fmt.Sprintf("another person can approve it: flux-resourceset-cli approve %s --for %s", p.PlanHash, quoted(render.Printable(p.Subject)))
+		}
 		return hints[cmp.Or(problem.Problem.Error, fmt.Sprint(problem.StatusCode))]
 	}
 	if lost, ok := errors.AsType[*apiclient.UnansweredError](err); ok {
@@ -158,6 +162,16 @@ func (s *Session) hint(err error) string {
 		return serverHint + " --timeout sets a longer limit."
 	}
 	return ""
+}
+
+// quoted returns a text as one word of a shell.
+func quoted(text string) string {
+	if strings.ContainsFunc(text, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(":@._/+-", r) || r > '~'
+	}) {
+		return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+	}
+	return text
 }
 
 // freezeHint names the freezes that refused a change.
