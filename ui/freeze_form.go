@@ -33,10 +33,10 @@ func newFreezeForm(req *pageRequest) (changeForm, error) {
 	if *in == (freezeInput{}) {
 		return form, nil
 	}
-	freeze, err := req.readFreeze(in)
-	if err != nil {
-		in.Problem = err.Error()
-		return form, nil
+	freeze, problem := req.readFreeze(in)
+	if problem != nil {
+		in.Problem = problem.Error()
+		return form, nil //nolint:nilerr // the form shows it
 	}
 	form.Command = "frs freeze create " + shellWord(in.ID)
 	for _, f := range []struct{ flag, value string }{{"selector", freeze.Selector}, {"from", timeText(freeze.From)}, {"until", timeText(freeze.Until)}} {

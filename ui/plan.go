@@ -231,7 +231,7 @@ func (req *pageRequest) apply(p changeForm) error {
 		return req.showPlan(p, http.StatusBadRequest, "View the plan first.", reason)
 	case reason == "":
 		return req.showPlan(p, http.StatusBadRequest, "Enter a reason: it is stored with the revision.", reason)
-	case req.r.PostForm.Has("check"): // whether policies permit the change for the reason
+	case req.r.PostFormValue("check") != "": // whether policies permit the change for the reason
 		return req.showPlan(p, http.StatusOK, "", reason)
 	}
 	plan, err := req.plan(p)

@@ -80,8 +80,7 @@ func (req *pageRequest) versionInput(id string) *versionInput {
 		Action: link("components", id, "version"), Version: text("version"), Layer: text("layer"), Cluster: text("cluster"), Strategy: text("strategy"),
 		Stages: strings.ReplaceAll(text("stages"), "\r\n", "\n"), Values: strings.ReplaceAll(strings.TrimSpace(req.r.PostFormValue("values")), "\r\n", "\n"),
 	}
-	if req.r.PostForm.Has("scope") {
-		scope := req.r.PostFormValue("scope")
+	if scope := req.r.PostFormValue("scope"); scope != "" {
 		in.Layer, _ = strings.CutPrefix(scope, "layer/")
 		switch {
 		case scope == "cluster" && in.Cluster == "":
