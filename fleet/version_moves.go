@@ -358,16 +358,14 @@ func (tx *Tx) startMove(m versionMove, d *Document, now time.Time, limit func(*T
 	if err != nil || waits.Reason != "" {
 		return false, err
 	}
-	if len(tx.base.All(KindPolicy)) > 0 {
-		attempt := tx.base.Begin()
-		attempt.work = tx.work
-		limit(attempt)
-		if _, err = attempt.ChangeRollout(d.ID, RolloutStart, step.Stage); err == nil {
-			_, err = attempt.Finish(Commit{At: now, Actor: VersionAutomation})
-		}
-		if e, ok := errors.AsType[*Error](err); ok && e.Code == CodePolicy {
-			return tx.describeRollout(d, m.describe(e))
-		}
+	attempt := tx.base.Begin()
+	attempt.work = tx.work
+	limit(attempt)
+	if _, err = attempt.ChangeRollout(d.ID, RolloutStart, step.Stage); err == nil {
+		_, err = attempt.Finish(Commit{At: now, Actor: VersionAutomation})
+	}
+	if e, ok := errors.AsType[*Error](err); ok && e.Code == CodePolicy {
+		return tx.describeRollout(d, m.describe(e))
 	}
 	_, err = tx.ChangeRollout(d.ID, RolloutStart, step.Stage)
 	return err == nil, err

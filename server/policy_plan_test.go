@@ -86,7 +86,7 @@ func TestPoliciesOfOthersAreHidden(t *testing.T) {
 	w.do(http.MethodPost, "/batch", `{"operations":`+change+`}`, web...).problem(422, "policy")
 
 	// an administrator overrides policies, in a change that the team may read
-	w.do(http.MethodPost, "/batch", `{"operations":[{"op":"patch","kind":"platform_component","id":"base","patch":{"component_path":"base3"}}]}`,
+	w.do(http.MethodPost, "/batch", `{"operations":[{"op":"patch","kind":"namespace","id":"web-ns","patch":{"labels":{"x":"1"}}},{"op":"patch","kind":"namespace","id":"zebra-ns","patch":{"labels":{"x":"1"}}}]}`,
 		"X-Change-Reason", "INC-1", "X-Fleet-Override-Policy", "fails,zebra-match,zebra-holds").want(200)
 	for _, path := range []string{"/revisions", "/revisions?kind=policy", fmt.Sprint("/revisions/", w.get("/revisions?limit=1").want(200).list()[0]["revision"]), "/export", "/status", "/search?q=fails", "/clusters/web-01/history"} {
 		got := w.get(path, web...)

@@ -233,7 +233,7 @@ func TestVersionAutomation(t *testing.T) {
 func TestVersionAutomationUnderPolicies(t *testing.T) {
 	t.Parallel()
 	w, s := versionWorld(t)
-	w.create("/policies", `{"id":"no-versions","rule":"change.kind != 'version'","message":"'secret message'","action":"deny"}`)
+	w.create("/policies", `{"id":"no-versions","rule":"change.kind != 'version'","message":"'quokka'","action":"deny"}`)
 	w.policy(`{"range":">=6","action":"apply"}`)
 	w.post(versionsPath, `{"version":"6.9.0"}`).want(202)
 	w.runVersions(s)
@@ -241,7 +241,7 @@ func TestVersionAutomationUnderPolicies(t *testing.T) {
 	rollout := w.get("/rollouts/auto-podinfo").want(200)
 	require.Equal(t, "proposed", rollout.json()["state"])
 	require.Equal(t, "refused by no-versions; new versions: podinfo 6.9.0", rollout.json()["description"])
-	require.NotContains(t, string(rollout.body), "secret")
+	require.NotContains(t, string(rollout.body), "quokka")
 	w.unchanged(func() { w.runVersions(s); w.runVersions(s) })
 	require.Empty(t, w.logs.lines(t, "a version cannot move"))
 }
