@@ -202,7 +202,7 @@ func bruteEffect(t require.TestingT, base *State, res Result) *policy.Effect {
 	for _, name := range sortedKeys(names) {
 		was, before := servedTo(t, base, name)
 		is, after := servedTo(t, res.State, name)
-		c := &policy.Cluster{Before: bruteVersion(was), After: bruteVersion(is), Removals: len(res.removals.byName[name])}
+		c := &policy.Cluster{Before: bruteVersion(base, was), After: bruteVersion(res.State, is), Removals: len(res.removals.byName[name])}
 		if is != nil {
 			c.ID = is.ID
 		} else if was != nil {
@@ -222,11 +222,13 @@ func bruteEffect(t require.TestingT, base *State, res Result) *policy.Effect {
 	return out
 }
 
-func bruteVersion(d *Document) *policy.Version {
+// bruteVersion returns a cluster as policies see it: a pinned one has the labels and the environment of its pin.
+func bruteVersion(s *State, d *Document) *policy.Version {
 	if d == nil {
 		return nil
 	}
-	return &policy.Version{Environment: d.Cluster().Environment, Labels: maps.Clone(d.Cluster().Labels)}
+	c := s.Effective(d).cluster
+	return &policy.Version{Environment: c.Environment, Labels: maps.Clone(c.Labels)}
 }
 
 // bruteEntries returns the inputs of a list that differ, without the part that is the cluster's.
