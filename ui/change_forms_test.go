@@ -99,12 +99,6 @@ var allChangeForms = map[string]changeForm{
 		path: "/ui/add/cluster?id=new-01&dns=new-01.k8s.example.com&environment=dev&labels=tier%3Dgold", concurrent: patched(fleet.KindLayer, "gold", `{"platform_components":[{"id":"podinfo"}]}`),
 		applied: func(st *fleet.State) bool { return clusterOf(st, "new-01").Cluster().Labels["tier"] == "gold" },
 	},
-	"change values": {
-		path: "/ui/components/podinfo/version?cluster=cluster-0002&values=replicaCount%3D3", concurrent: patched(fleet.KindCluster, "cluster-0002", `{"patches":{"podinfo":{"replicaCount":"2"}}}`),
-		applied: func(st *fleet.State) bool {
-			return strings.Contains(string(clusterOf(st, "cluster-0002").Body), `"replicaCount":"3"`)
-		},
-	},
 	"delete a layer": {
 		path: "/ui/layers/gold/delete", confirm: "prod", concurrent: patched(fleet.KindLayer, "gold", `{"description":"Other people's"}`),
 		applied: deleted(fleet.KindLayer, "gold"),

@@ -223,7 +223,7 @@ var fleetTasks = []question{
 		a.follow(`nav a[href="/ui/components"]`)
 		a.follow(`a[href="/ui/components/mimir"]`)
 		a.follow(`.actions a.primary`)
-		a.Run(chromedp.SetValue("#layer", "dev-apps", chromedp.ByQuery), chromedp.SetValue("#strategy", "waves", chromedp.ByQuery), chromedp.SendKeys("#version", "3.1.0", chromedp.ByQuery))
+		a.Run(chromedp.SetValue("#scope", "layer/dev-apps", chromedp.ByQuery), chromedp.SetValue("#strategy", "waves", chromedp.ByQuery), chromedp.SendKeys("#version", "3.1.0", chromedp.ByQuery))
 		a.follow(".filter button")
 		a.Run(chromedp.SendKeys("#reason", "CHG-9: mimir 3.1", chromedp.ByQuery))
 		a.follow(".decide button")
@@ -245,6 +245,12 @@ var fleetTasks = []question{
 		a.follow(".decide button")
 		a.At("/ui/rollouts/failing")
 		a.sees("h1", "paused")
+	}},
+	{"Who may change a cluster?", 2, func(a *user) {
+		a.Run(chromedp.SendKeys("#q", "cluster-0001"+kb.Enter, chromedp.ByQuery))
+		a.At("/ui/clusters/cluster-0001")
+		a.follow(`.actions a[href="/ui/clusters/cluster-0001/access"]`)
+		a.sees("main", "Through layers, components and definitions", "Tokens that may change everything")
 	}},
 	{"Which tokens expire this month?", 1, func(a *user) {
 		a.follow(`nav a[href="/ui/definitions"]`)

@@ -9,15 +9,12 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
-// workForms are the forms with which people change versions, values, rollouts and clusters.
+// workForms are the forms with which people change versions, rollouts and clusters; those with values are in version_form_test.go.
 var workForms = map[string]string{
 	"version":              "/ui/components/podinfo/version?version=6.10.0",
 	"version in a layer":   "/ui/components/podinfo/version?version=6.10.0&layer=dev-apps",
 	"version on a cluster": "/ui/components/podinfo/version?version=6.10.0&cluster=cluster-0002",
-	"values":               "/ui/components/podinfo/version?layer=dev-apps&values=replicaCount%3D3",
-	"version and values":   "/ui/components/podinfo/version?cluster=cluster-0002&version=6.10.0&values=replicaCount%3D3",
 	"rollout of a version": "/ui/components/podinfo/version?version=6.10.0&strategy=waves",
-	"rollout of values":    "/ui/components/podinfo/version?layer=dev-apps&values=replicaCount%3D3&strategy=waves",
 	"start of a stage":     "/ui/rollouts/grafana-8.2/start?stage=canary",
 	"approval of a stage":  "/ui/rollouts/gated/approve?stage=one",
 	"end of a rollout":     "/ui/rollouts/grafana-8.2/abort",
