@@ -1,6 +1,9 @@
 package ui
 
 import (
+	"net/url"
+	"strings"
+
 	"github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
@@ -18,7 +21,7 @@ type policyRow struct {
 func failedPolicies(plan api.Plan, rollout bool) (rows []policyRow, refusing []string) {
 	var warning []policyRow
 	for _, v := range plan.Policies {
-		row := policyRow{PolicyVerdict: v, Refuses: v.Action != "warn" && !rollout, Link: linkTo(client.KindPolicy, v.ID)}
+		row := policyRow{PolicyVerdict: v, Refuses: v.Action != "warn" && v.ApprovedBy == "" && !rollout, Link: linkTo(client.KindPolicy, v.ID)}
 		switch {
 		case !v.Failed:
 		case row.Refuses:
@@ -42,10 +45,22 @@ func needsApproval(rows []policyRow) bool {
 	return refuses
 }
 
-// subject returns the visitor as approvals name it.
+// subject returns the visitor as approvals name it: token:NAME, oidc:ISSUER:SUB, or another actor.
 func (req *pageRequest) subject() string {
 	if req.identity.Name != "" {
 		return "token:" + req.identity.Name
 	}
-	return req.identity.Actor
+	return subjectOf(req.identity.Actor)
+}
+
+// subjectOf returns the subject of an actor; that of a person is oidc:ISSUER:USER (SUB), with percent-encoded parts.
+func subjectOf(actor string) string {
+	rest, isPerson := strings.CutPrefix(actor, "oidc:")
+	issuer, user, _ := strings.Cut(rest, ":")
+	_, sub, _ := strings.Cut(strings.TrimSuffix(user, ")"), " (")
+	decoded, err := url.PathUnescape(sub)
+	if !isPerson || sub == "" || err != nil {
+		return actor
+	}
+	return "oidc:" + issuer + ":" + decoded
 }

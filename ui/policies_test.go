@@ -95,6 +95,11 @@ func TestPolicyThatNeedsApproval(t *testing.T) {
 	require.Contains(t, page, "frs approve "+env.planHash(newVersion)+" --for token:editor</code>")
 	require.NotContains(t, page, `type="submit">Change podinfo</button>`)
 	require.NotContains(t, page, `name="override"`, "a token of role write may not")
+	env.call(http.MethodPost, "/approvals", fmt.Sprintf(`{"plan_hash":%q,"subject":"token:editor"}`, env.planHash(newVersion)))
+	page = env.get(newVersion).body
+	require.Contains(t, page, "which <bdi>static-write</bdi> has approved for you")
+	require.Contains(t, page, `type="submit">Change podinfo</button>`)
+	require.NotContains(t, page, "frs approve")
 	env.policy("never", "deny", "effect.count == 0", `'never'`)
 	require.NotContains(t, env.get(newVersion).body, "frs approve", "the other policy refuses it all the same")
 }
