@@ -17,7 +17,14 @@ func (s approvalCommands) approvalCommand() *cli.Command {
 	v := kindCommands{s.session, kinds.Approvals}
 	return &cli.Command{
 		Name: "approval", Aliases: []string{"approvals"}, Usage: "Approvals of changes that policies with action approve refuse",
-		Subcommands: []*cli.Command{v.listCommand(), v.deleteUnservedCommand("Delete an approval that was not used: it admits no change then")},
+		Subcommands: []*cli.Command{v.listCommand(), {
+			Name: "delete", Usage: "Delete an approval that was not used: it admits no change then", ArgsUsage: "NAME", Flags: change.WriteFlags(),
+			Action: args.WithOperands(func(c *cli.Context, ids []string) error {
+				return v.send(c, func(client conn.Client) (*http.Response, error) {
+					return conn.Send(c.Context, client, http.MethodDelete, v.Calls.Document(ids[0]), nil, change.WriteEdits(c))
+				})
+			}),
+		}},
 	}
 }
 
