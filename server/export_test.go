@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"time"
 
 	"github.com/labstack/echo/v4"
 	"go.opentelemetry.io/otel/trace"
@@ -30,3 +31,6 @@ func (s *Server) PushVersion(component, version string) {
 	doc, _ := s.cfg.Replica.State().Get(fleet.KindComponent, component)
 	s.versions.Push(versionSources(doc)[0], s.cfg.Now(), knownversions.Observation{Version: version})
 }
+
+// SetCountingTime sets the time that a list of revisions counts clusters, of a server that serves no requests yet.
+func (s *Server) SetCountingTime(d time.Duration) { s.clusterCounts.limit = d }

@@ -1,9 +1,12 @@
 package server
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"slices"
 	"sync"
+	"time"
 	"unsafe"
 
 	"github.com/google/uuid"
@@ -77,9 +80,8 @@ func (in changedInputs) size() int {
 }
 
 // inputsChangedIn returns the inputs that a revision changed. They are computed from the log.
-func (s *Server) inputsChangedIn(c echo.Context, st *fleet.State, revision int64) (changedInputs, error) {
+func (s *Server) inputsChangedIn(ctx context.Context, st *fleet.State, revision int64) (changedInputs, error) {
 	st = st.Whole()
-	ctx := requestOf(c).job.Context()
 	commit, err := s.revision(ctx, st, revision)
 	if err != nil {
 		return nil, err
@@ -107,17 +109,24 @@ func (s *Server) inputsChangedIn(c echo.Context, st *fleet.State, revision int64
 // clusterCounts keeps the number of clusters on which a commit changed inputs, which never changes.
 type clusterCounts struct {
 	mu    sync.Mutex
-	known map[uuid.UUID]int
+	known map[uuid.UUID]int // 0 also for commits that take too long
+	limit time.Duration     // 0: maxCountingTime
 }
 
-// Limits of the counts: those that are kept, and those that one answer adds, because each compares all clusters.
+// Limits of the counts: those that are kept, and those that one answer adds and the time that it takes for them, because each compares
+// all clusters.
 const (
 	maxClusterCounts = 10_000
 	newClusterCounts = 10
+	maxCountingTime  = time.Second
 )
 
-// addClusterCounts adds the numbers of clusters to revisions, the newest first.
+// addClusterCounts adds the numbers of clusters to revisions, the newest first. The list does not fail because of them: what takes too
+// long is not counted, and a commit that alone takes too long is not tried again.
 func (s *Server) addClusterCounts(c echo.Context, st *fleet.State, revisions []api.RevisionSummary) error {
+	request := requestOf(c).job.Context()
+	ctx, stop := context.WithTimeout(request, cmp.Or(s.clusterCounts.limit, maxCountingTime))
+	defer stop()
 	added := 0
 	for i := range revisions {
 		rev := &revisions[i]
@@ -125,15 +134,18 @@ func (s *Server) addClusterCounts(c echo.Context, st *fleet.State, revisions []a
 		n, known := s.clusterCounts.known[rev.CommitID]
 		s.clusterCounts.mu.Unlock()
 		if !known {
-			if added++; added > newClusterCounts {
+			if added == newClusterCounts || added > 0 && ctx.Err() != nil {
 				continue
 			}
-			inputs, err := s.inputsChangedIn(c, st, rev.Revision)
-			if errors.Is(err, store.ErrCompacted) { // meanwhile
+			added++
+			inputs, err := s.inputsChangedIn(ctx, st, rev.Revision)
+			switch {
+			case errors.Is(err, store.ErrCompacted): // meanwhile
 				continue
-			}
-			if err != nil {
+			case err != nil && (ctx.Err() == nil || request.Err() != nil):
 				return err
+			case err != nil && added > 1: // the next answer begins with it
+				continue
 			}
 			n = len(inputs)
 			s.clusterCounts.put(rev.CommitID, n)

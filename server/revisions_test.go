@@ -1,12 +1,17 @@
 package server_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/flux-resourceset/flux-resourceset/server"
 )
 
 func revisions(a *answer) []int {
@@ -195,4 +200,30 @@ func TestRevisionClusters(t *testing.T) {
 	require.Equal(t, []any{all, all, nil, nil, 3.0}, []any{first[newest], first[newest-9], first[newest-10], first[newest-11], first[made]})
 	second := counts("?clusters=true&limit=14")
 	require.Equal(t, []any{all, all, all, 3.0}, []any{second[newest], second[newest-10], second[newest-11], second[made]})
+}
+
+// TestRevisionClustersTakeTooLong: a list of revisions whose clusters cannot be counted in time has no counts, and does not fail. The
+// first one is not tried again, so that the next answer goes on with the others.
+func TestRevisionClustersTakeTooLong(t *testing.T) {
+	t.Parallel()
+	var cfg server.Config
+	w := setupWith(t, options{configure: func(c *server.Config) { cfg = *c }})
+	w.clusters(3, "qa")
+	w.put("/clusters/qa-00", `{"platform_components":[{"id":"podinfo","oci_tag":"v2"}]}`).want(200)
+	srv, err := server.New(cfg)
+	require.NoError(t, err)
+	list := func(limit time.Duration) []any {
+		srv.SetCountingTime(limit)
+		req := httptest.NewRequest(http.MethodGet, "/revisions?clusters=true&limit=2", nil)
+		req.Header.Set("Authorization", "Bearer "+readToken)
+		rec := httptest.NewRecorder()
+		srv.ServeHTTP(rec, req)
+		require.Equal(t, http.StatusOK, rec.Code, rec.Body)
+		var out []map[string]any
+		require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &out))
+		require.Len(t, out, 2)
+		return []any{out[0]["clusters"], out[1]["clusters"]}
+	}
+	require.Equal(t, []any{nil, nil}, list(time.Nanosecond))
+	require.Equal(t, []any{nil, 3.0}, list(time.Hour))
 }

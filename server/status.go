@@ -246,7 +246,7 @@ func (s *Server) evaluateClusters(c echo.Context, st *fleet.State, p api.GetStat
 	}
 	var changedIn changedInputs
 	if p.ChangedIn != nil {
-		if changedIn, err = s.inputsChangedIn(c, st, *p.ChangedIn); err != nil {
+		if changedIn, err = s.inputsChangedIn(requestOf(c).job.Context(), st, *p.ChangedIn); err != nil {
 			return out, nil, err
 		}
 	}

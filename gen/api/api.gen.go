@@ -10108,7 +10108,7 @@ type ListRevisionsParams struct {
 	// Cursor Where the previous page ended, from its `Link`.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 
-	// Clusters true: with the number of clusters on which each revision changed inputs, except for principals whose right `read` has limits. One answer counts at most ten revisions that were not counted before; the next one counts more.
+	// Clusters true: with the number of clusters on which each revision changed inputs, except for principals whose right `read` has limits. One answer counts at most ten revisions that were not counted before, and for a second; the next one counts more. A revision that alone takes longer is not counted.
 	Clusters *CountClusters `form:"clusters,omitempty" json:"clusters,omitempty"`
 
 	// After Watch: the revisions after this one, oldest first; 0: from the first one. `REVISION:COMMIT-ID` also verifies that the history has that commit.
