@@ -153,8 +153,9 @@ func listName(list *descriptor) policy.ListName {
 		return policy.ListNamespaces
 	case KindRoleBinding:
 		return policy.ListRoleBindings
+	default:
+		return policy.ListResources
 	}
-	return policy.ListResources
 }
 
 // changes returns the changes of inputs of a cluster's list.

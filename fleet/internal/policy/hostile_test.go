@@ -160,7 +160,7 @@ func BenchmarkHostileRules(b *testing.B) {
 			p, left, began := compileHostile(b, c.expression, 50), uint64(0), cpuTime()
 			for b.Loop() {
 				budget := NewBudget()
-				_, _ = p.Eval(b.Context(), in, budget) //nolint:errcheck // most end for their steps
+				_, _ = p.Eval(b.Context(), in, budget) // most end for their steps
 				left += budget.left
 			}
 			step := float64(cpuTime()-began) / float64(uint64(b.N)*NewBudget().left-left)

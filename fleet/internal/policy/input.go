@@ -81,6 +81,7 @@ type Version struct {
 // ListName is the name of a list of a cluster in rules.
 type ListName string
 
+// The lists of rules; those of all resource types are one.
 const (
 	ListComponents   ListName = "platform_components"
 	ListNamespaces   ListName = "namespaces"
