@@ -259,8 +259,8 @@ func takesID(body any) bool {
 	})
 }
 
-// hashOfPlan depends on the texts of the request.
-var hashOfPlan = regexp.MustCompile(`"(plan_hash|config_digest|digest)":"[^"]*"|Etag: .*|X-Fleet-Plan-Hash: .*`)
+// hashOfPlan depends on the texts of the request, and so does the id of an approval, which is made of the hashes of a plan and of its subject.
+var hashOfPlan = regexp.MustCompile(`"(plan_hash|config_digest|digest)":"[^"]*"|"id":"[0-9a-f]{32}\.[0-9a-f]{16}"|Etag: .*|X-Fleet-Plan-Hash: .*`)
 
 // TestPutOfHiddenID: a put of an id that the principal may not read is the creation of a document, with every answer of a create. It neither
 // changes the hidden document nor tells whether it has the given values.

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// MaxCost is the maximum number of steps of one expression on a change. A step takes about 100 ns at most.
+	// MaxCost is the maximum number of steps of one expression on a change. A step takes about 100 ns, at most about 200 ns.
 	MaxCost = 5_000_000
 	// maxEstimate is the maximum number of steps of an expression when it is written, on a change of all clusters of a large fleet. It
 	// is higher, since few changes reach all sizes that the estimate assumes.
