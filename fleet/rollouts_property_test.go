@@ -426,6 +426,10 @@ func (f *rolloutFleets) restore(t *rapid.T) {
 		require.NotEqual(t, rolloutRunning, f.of(bit).State, "a restored rollout does not advance by itself")
 	}
 	f.without = maps.Clone(before.without)
+	for mask, steps := range f.steps { // the other fleets have no later revisions either
+		f.steps[mask] = maps.Clone(steps)
+		maps.DeleteFunc(f.steps[mask], func(rev, _ Revision) bool { return rev > at })
+	}
 	served := polls(t, f.state)
 	maps.DeleteFunc(served, func(at, _ string) bool { _, then := before.polls[at]; return !then }) // clusters that joined later
 	require.Equal(t, before.polls, served, "a restore serves what was served at the revision")
