@@ -15,6 +15,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
+	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 	"github.com/urfave/cli/v2"
 )
 
@@ -229,7 +230,7 @@ func accessCommandOf(doc map[string]any) string {
 	line := []string{args.Program, "access", "create", fmt.Sprint(doc["id"])}
 	add := func(flag string, values ...string) {
 		for _, value := range values {
-			line = append(line, flag, shellWord(value))
+			line = append(line, flag, summarize.ShellWord(value))
 		}
 	}
 	subject, _ := doc["subjects"].([]any)[0].(map[string]any)
@@ -253,16 +254,6 @@ func accessCommandOf(doc map[string]any) string {
 	}
 	add("--description", fmt.Sprint(doc["description"]))
 	return strings.Join(line, " ")
-}
-
-// shellWord quotes a word for a POSIX shell where that is necessary.
-func shellWord(word string) string {
-	if word != "" && !strings.ContainsFunc(word, func(r rune) bool {
-		return !strings.ContainsRune("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./=:,@", r)
-	}) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 // instructions returns what to add to the server's configuration and to the pipeline.

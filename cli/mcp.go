@@ -63,14 +63,17 @@ func (agentOutput) Close() error { return nil }
 
 // Arguments of the tools.
 type (
+	listArguments struct {
+		Limit int    `json:"limit,omitempty" jsonschema:"elements of the list, 20 by default, at most 100"`
+		Page  string `json:"page,omitempty" jsonschema:"the value of next in the result before, for the next elements"`
+	}
 	statusArguments struct {
 		Selector  string `json:"selector,omitempty" jsonschema:"only clusters that match this selector of labels, such as tier=gold"`
 		Component string `json:"component,omitempty" jsonschema:"only the status of this component"`
 		State     string `json:"state,omitempty" jsonschema:"only clusters in these states, separated by commas, such as failed,silent"`
 		Cause     string `json:"cause,omitempty" jsonschema:"only clusters that fail for the cause with this id"`
 		ChangedIn int    `json:"changed_in,omitempty" jsonschema:"the progress of this revision"`
-		Limit     int    `json:"limit,omitempty" jsonschema:"elements of the list, 20 by default, at most 100"`
-		Page      string `json:"page,omitempty" jsonschema:"the value of next in the result before, for the next elements"`
+		listArguments
 	}
 	clusterArguments struct {
 		Cluster string `json:"cluster" jsonschema:"id of the cluster"`
@@ -87,14 +90,12 @@ type (
 		Name    string `json:"name,omitempty" jsonschema:"id of the document"`
 		Since   string `json:"since,omitempty" jsonschema:"only changes at or after this time, such as 2026-01-02T15:04:05Z"`
 		Until   string `json:"until,omitempty" jsonschema:"only changes before this time"`
-		Limit   int    `json:"limit,omitempty" jsonschema:"elements of the list, 20 by default, at most 100"`
-		Page    string `json:"page,omitempty" jsonschema:"the value of next in the result before, for the next elements"`
+		listArguments
 	}
 	getArguments struct {
-		Kind  string `json:"kind" jsonschema:"such as cluster, component, namespace, layer, rollout or freeze"`
-		Name  string `json:"name,omitempty" jsonschema:"id of the document; without it, the list"`
-		Limit int    `json:"limit,omitempty" jsonschema:"elements of the list, 20 by default, at most 100"`
-		Page  string `json:"page,omitempty" jsonschema:"the value of next in the result before, for the next elements"`
+		Kind string `json:"kind" jsonschema:"such as cluster, component, namespace, layer, rollout or freeze"`
+		Name string `json:"name,omitempty" jsonschema:"id of the document; without it, the list"`
+		listArguments
 	}
 	planArguments struct {
 		Operations []map[string]any `json:"operations" jsonschema:"the operations of the change, as in the field operations of POST /batch: op, kind, id, document"`
@@ -138,7 +139,7 @@ func (in statusArguments) request(query url.Values) request {
 	if in.ChangedIn != 0 {
 		query.Set("changed_in", strconv.Itoa(in.ChangedIn))
 	}
-	return request{path: "/status", query: paged(query, in.Limit, in.Page)}
+	return request{path: "/status", query: in.page(query)}
 }
 
 func (in explainArguments) request() (request, error) {
@@ -158,7 +159,7 @@ func (in explainArguments) request() (request, error) {
 }
 
 func (in historyArguments) request() (request, error) {
-	out := request{path: conn.RevisionCalls.Path, query: paged(url.Values{}, in.Limit, in.Page)}
+	out := request{path: conn.RevisionCalls.Path, query: in.page(url.Values{})}
 	for name, value := range map[string]string{"since": in.Since, "until": in.Until} {
 		if value != "" {
 			out.query.Set(name, value)
@@ -190,7 +191,7 @@ func (in getArguments) request() (request, error) {
 		return request{}, err
 	}
 	if in.Name == "" {
-		return request{path: kind.Calls.Path, query: paged(url.Values{}, in.Limit, in.Page)}, nil
+		return request{path: kind.Calls.Path, query: in.page(url.Values{})}, nil
 	}
 	return request{path: kind.Calls.Document(in.Name)}, args.CheckID("name", in.Name)
 }
@@ -204,12 +205,13 @@ func kindNamed(name string) (kinds.Kind, error) {
 	return kind, nil
 }
 
-// paged adds the part of a list to a query: page is the query of the next elements, from the result before.
-func paged(query url.Values, limit int, page string) url.Values {
+// page adds the part of a list to a query: Page is the query of the next elements, from the result before.
+func (in listArguments) page(query url.Values) url.Values {
+	limit := in.Limit
 	if limit <= 0 {
 		limit = toolListLimit
 	}
-	if next, err := url.ParseQuery(page); err == nil { // the server refuses what is none of its own
+	if next, err := url.ParseQuery(in.Page); err == nil { // the server refuses what is none of its own
 		maps.Copy(query, next)
 	}
 	query.Set("limit", strconv.Itoa(min(limit, maxToolList)))

@@ -84,9 +84,8 @@ func removalsIn(entries []budgetEntry) int {
 }
 
 // charge returns the budget after a commit that removes so many objects without confirmation, and changes so many clusters that policies
-// see; nil: it is unchanged. A commit
-// by a fast clock must not exhaust the budget until that time comes, so any later commit moves entries that lie further
-// ahead than the window to the end of the window.
+// see; nil: it is unchanged. A commit by a fast clock must not exhaust the budget until that time comes, so any later commit moves
+// entries that lie further ahead than the window to the end of the window.
 func (s *State) charge(c Commit, removals int, clusters map[string]int) (*Document, error) {
 	entries, latest := slices.Clone(s.recentEntries(c.At)), c.At.Add(budgetWindow)
 	moved := false

@@ -212,7 +212,7 @@ func (r Result) Changes() []api.ChangeRef { return changeRefs(r.Commit.Changes) 
 func changeRefs(changes []Change) []api.ChangeRef {
 	refs := make([]api.ChangeRef, 0, len(changes))
 	for _, ch := range changes {
-		if ch.Kind != KindBudget && ch.Kind != KindOrphan && ch.Kind != KindPin && ch.Kind != KindVersionAutomation && ch.Kind != KindApproval && ch.Kind != KindSourceState && ch.Kind != KindSourceDocuments {
+		if !kindUses[ch.Kind].derived {
 			refs = append(refs, api.ChangeRef{Kind: string(ch.Kind), ID: ch.ID, Action: ch.Action()})
 		}
 	}

@@ -124,7 +124,7 @@ func (c scopeCheck) isDerived(e edit) bool {
 	if e.kind == KindSource {
 		return c.tx.suspended[e.id]
 	}
-	return e.kind == KindSourceState || e.kind == KindSourceDocuments || e.kind == KindApproval || e.kind == KindBudget || e.kind == KindOrphan || e.kind == KindPin
+	return kindUses[e.kind].derived
 }
 
 // permits reports whether a grant permits the change of a document.

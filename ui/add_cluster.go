@@ -10,6 +10,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/internal/resourceset"
+	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 )
 
 // addClusterForm creates a cluster. Its address is not below that of the clusters, whose ids are free.
@@ -19,7 +20,7 @@ func addClusterForm(req *pageRequest) (changeForm, error) {
 	form := changeForm{
 		Headline: "Add a cluster", Button: "Add the cluster", NavSection: "clusters", Crumbs: []pageLink{{"Clusters", link("clusters")}}, Cluster: in,
 		Notes:   []string{"The cluster is served nothing before it polls: the next page has the manifests that connect it."},
-		Command: "frs cluster create " + shellWord(in.ID) + " --dns " + shellWord(in.DNS) + " --environment " + shellWord(in.Environment),
+		Command: "frs cluster create " + summarize.ShellWord(in.ID) + " --dns " + summarize.ShellWord(in.DNS) + " --environment " + summarize.ShellWord(in.Environment),
 	}
 	environments, _, err := req.facet("environment", &api.GetStatusParams{})
 	if err != nil {
@@ -38,7 +39,7 @@ func addClusterForm(req *pageRequest) (changeForm, error) {
 				return form, nil
 			}
 			labels[key] = value
-			form.Command += " --label " + shellWord(key+"="+value)
+			form.Command += " --label " + summarize.ShellWord(key+"="+value)
 		}
 		document["labels"] = labels
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 )
 
 // changeForm is a change that the page offers. Its plan is shown first.
@@ -130,7 +131,7 @@ func restoreForm(req *pageRequest) (changeForm, error) {
 		Headline: fmt.Sprintf("Restore %s %s to revision %d", kindName(kind), id, number), Button: "Restore", NoChange: "It already has the content of that revision.",
 		NavSection: "changes", Crumbs: []pageLink{{"Changes of " + id, historyLink(kind, id)}},
 		Notes:   []string{"Later changes of this document are reverted as well. Other documents are kept."},
-		Command: fmt.Sprintf("frs restore %d %s %s", number, shellWord(noun), shellWord(id)), Operation: op,
+		Command: fmt.Sprintf("frs restore %d %s %s", number, summarize.ShellWord(noun), summarize.ShellWord(id)), Operation: op,
 		fields: func(req *pageRequest) (documentFields, error) {
 			now, err := req.document(kind, id, nil)
 			if err != nil {

@@ -100,7 +100,8 @@ func days(rows []changeRow) (out []day) {
 	return out
 }
 
-// readChanges reads a page of the list of changes: more revisions where many are of the same change.
+// readChanges reads a page of the list of changes: more revisions where many are of the same change, then without the numbers of clusters,
+// since each number takes a comparison of all clusters.
 func (req *pageRequest) readChanges(p api.ListRevisionsParams) (rows []changeRow, next string, err error) {
 	p.Limit, p.Clusters = new(changesPerPage), new(true)
 	for {
@@ -116,6 +117,6 @@ func (req *pageRequest) readChanges(p api.ListRevisionsParams) (rows []changeRow
 		if next == "" || len(more) == 0 || shown >= changesPerPage/2 || len(rows) >= maxChanges {
 			return rows, next, nil
 		}
-		p.Cursor = &next
+		p.Cursor, p.Clusters = &next, nil
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 )
 
 // clusterAccessView shows who may change a cluster.
@@ -45,7 +46,7 @@ func showClusterAccess(req *pageRequest) error {
 	if err != nil {
 		return err
 	}
-	view := clusterAccessView{Cluster: id, Columns: k.columns, Command: "frs auth can-i write cluster/" + shellWord(id) + " --as token:NAME"}
+	view := clusterAccessView{Cluster: id, Columns: k.columns, Command: "frs auth can-i write cluster/" + summarize.ShellWord(id) + " --as token:NAME"}
 	selected := map[string]bool{"": true}
 	for _, a := range *list.JSON200 {
 		at := slices.IndexFunc(rows, func(r documentRow) bool { return r.ID == a.ID })

@@ -38,20 +38,20 @@ func newFreezeForm(req *pageRequest) (changeForm, error) {
 		in.Problem = problem.Error()
 		return form, nil //nolint:nilerr // the form shows it
 	}
-	form.Command = "frs freeze create " + shellWord(in.ID)
+	form.Command = "frs freeze create " + summarize.ShellWord(in.ID)
 	for _, f := range []struct{ flag, value string }{{"selector", freeze.Selector}, {"from", timeText(freeze.From)}, {"until", timeText(freeze.Until)}} {
 		if f.value != "" {
-			form.Command += " --" + f.flag + " " + shellWord(f.value)
+			form.Command += " --" + f.flag + " " + summarize.ShellWord(f.value)
 		}
 	}
 	if freeze.All {
 		form.Command += " --all"
 	}
 	for _, w := range typedLines(in.Allow) {
-		form.Command += " --allow " + shellWord(w)
+		form.Command += " --allow " + summarize.ShellWord(w)
 	}
 	for _, w := range typedLines(in.Block) {
-		form.Command += " --block " + shellWord(w)
+		form.Command += " --block " + summarize.ShellWord(w)
 	}
 	form.Command += " --reason REASON"
 	if freeze.All && len(freeze.Allow)+len(freeze.Block) == 0 {

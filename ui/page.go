@@ -6,8 +6,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"regexp"
-	"strings"
 	"time"
 )
 
@@ -75,14 +73,4 @@ type IssuerSignIn struct {
 type choice struct {
 	Text, Link string
 	On         bool
-}
-
-var plainWord = regexp.MustCompile(`^[-+.,:=@%/_A-Za-z0-9]+$`)
-
-// shellWord returns a text as one word of a shell, for a command to copy.
-func shellWord(text string) string {
-	if plainWord.MatchString(text) {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }

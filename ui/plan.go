@@ -107,7 +107,7 @@ func (req *pageRequest) showPlan(p changeForm, status int, problem, reason strin
 			}
 		}
 		if needsApproval(view.Policies) {
-			view.ApproveFor = shellWord(req.subject())
+			view.ApproveFor = summarize.ShellWord(req.subject())
 		}
 		view.MayOverride = len(view.RefusedBy) > 0 && p.Source == "" && (req.may("admin") || req.may("override_policy"))
 		plan.Warnings = summarize.OtherWarnings(*plan)

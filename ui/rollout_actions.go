@@ -8,6 +8,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 )
 
 // rolloutAction is a button of a rollout.
@@ -96,7 +97,7 @@ func rolloutForm(action string) func(*pageRequest) (changeForm, error) {
 		form.Command = "frs rollout " + action + " " + id
 		if stage != "" {
 			form.Headline = fmt.Sprintf("%s stage %s of %s", form.Button, stage, id)
-			form.Command += " --stage " + shellWord(stage)
+			form.Command += " --stage " + summarize.ShellWord(stage)
 		}
 		form.NavSection, form.NoChange = "rollouts", "There is nothing to change."
 		form.Crumbs = []pageLink{{"Rollouts", link("rollouts")}, {id, link("rollouts", id)}}

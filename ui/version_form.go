@@ -17,6 +17,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/internal/redact"
 	"github.com/flux-resourceset/flux-resourceset/internal/stages"
+	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 )
 
 // ownStages is the choice of a rollout with stages that are typed in, in place of the id of a strategy.
@@ -61,10 +62,10 @@ func versionForm(req *pageRequest) (changeForm, error) {
 		if in.Strategy == ownStages {
 			form.Create.Strategy, origin = "", "were entered here"
 		} else {
-			form.Command += " --strategy " + shellWord(in.Strategy)
+			form.Command += " --strategy " + summarize.ShellWord(in.Strategy)
 		}
 		for _, stage := range typedLines(in.Stages) {
-			form.Command += " --stage " + shellWord(stage)
+			form.Command += " --stage " + summarize.ShellWord(stage)
 		}
 		form.Button = "Create rollout"
 		form.Notes = []string{"The rollout " + rollout + " is created; its stages " + origin + ". No cluster is served the change before a stage starts."}
@@ -169,22 +170,22 @@ func changeOperations(component api.PlatformComponent, in *versionInput, values 
 func (in *versionInput) flags(component api.PlatformComponent) (flags string) {
 	switch {
 	case in.Cluster != "":
-		flags += " --cluster " + shellWord(in.Cluster)
+		flags += " --cluster " + summarize.ShellWord(in.Cluster)
 	case in.Layer != "":
-		flags += " --layer " + shellWord(in.Layer)
+		flags += " --layer " + summarize.ShellWord(in.Layer)
 	}
 	if in.Version != "" {
 		flag := " --component-version "
 		if component.Type == "kustomize" {
 			flag = " --oci-tag "
 		}
-		flags += flag + shellWord(in.Version)
+		flags += flag + summarize.ShellWord(in.Version)
 	}
 	for _, line := range typedLines(in.Values) {
 		if path, removed := strings.CutSuffix(line, "-"); removed && !strings.Contains(line, "=") {
-			flags += " --unset " + shellWord(path)
+			flags += " --unset " + summarize.ShellWord(path)
 		} else {
-			flags += " --set " + shellWord(line)
+			flags += " --set " + summarize.ShellWord(line)
 		}
 	}
 	return flags

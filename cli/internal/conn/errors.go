@@ -11,12 +11,12 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
 )
 
 // ReportInterrupted reports what a run that a signal ended may have changed.
@@ -137,7 +137,7 @@ func (s *Session) hint(err error) string {
 			return freezeHint(problem.Problem.Errors)
 		}
 		if p := problem.Problem; p.PlanHash != "" {
-			return fmt.Sprintf("another person can approve it: flux-resourceset-cli approve %s --for %s", p.PlanHash, quoted(render.Printable(p.Subject)))
+			return fmt.Sprintf("another person can approve it: flux-resourceset-cli approve %s --for %s", p.PlanHash, summarize.ShellWord(render.Printable(p.Subject)))
 		}
 		return hints[cmp.Or(problem.Problem.Error, fmt.Sprint(problem.StatusCode))]
 	}
@@ -162,16 +162,6 @@ func (s *Session) hint(err error) string {
 		return serverHint + " --timeout sets a longer limit."
 	}
 	return ""
-}
-
-// quoted returns a text as one word of a shell.
-func quoted(text string) string {
-	if strings.ContainsFunc(text, func(r rune) bool {
-		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(":@._/+-", r) || r > '~'
-	}) {
-		return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
-	}
-	return text
 }
 
 // freezeHint names the freezes that refused a change.
