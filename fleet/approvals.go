@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
@@ -17,41 +16,6 @@ import (
 
 // maxApprovals limits the approvals that were not used.
 const maxApprovals = 1000
-
-// person returns a text that identifies the principal; empty: it is unknown.
-func (p Principal) person() string { return personOf(p.Identity, p.Actor) }
-
-// subject returns the principal as approvals name it; empty: it is unknown.
-func (p Principal) subject() string {
-	if p.Identity != nil {
-		return oidcActor + p.Identity.Issuer + ":" + p.Identity.Sub
-	}
-	return p.person()
-}
-
-// personNamed returns the person that a subject of an approval names.
-func personNamed(subject string) string {
-	if of, ok := strings.CutPrefix(subject, oidcActor); ok {
-		issuer, sub, _ := strings.Cut(of, ":")
-		return personOf(&Subject{Issuer: issuer, Sub: sub}, "")
-	}
-	return subject
-}
-
-// isNamedIn reports whether a text, which a client chooses, names the principal: its actor, its name or its subject.
-func (p Principal) isNamedIn(text string) bool {
-	name, _, _ := strings.Cut(p.person(), " ")
-	names := []string{p.Actor, p.subject(), name, strings.TrimPrefix(name, tokenActor)}
-	if p.Identity != nil {
-		_, of, _ := strings.Cut(strings.TrimPrefix(p.Actor, oidcActor), ":")
-		user, _, _ := strings.Cut(of, " (")
-		names = []string{p.Actor, p.subject(), p.Identity.Sub, p.Identity.User, user}
-	}
-	words := strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune(`<>()[]",;`, r) })
-	return slices.ContainsFunc(append(words, strings.TrimSpace(text)), func(word string) bool {
-		return slices.ContainsFunc(names, func(name string) bool { return name != "" && strings.EqualFold(name, word) })
-	})
-}
 
 // Approvers sets how the rights of an approver are determined at the time of the commit: all changes, or those of access documents.
 // Without it, no approval counts.
@@ -86,35 +50,40 @@ func (tx *Tx) Approve(planHash, subject, reason string) (id string) {
 // addApproval adds an approval by the sender of the commit, which Finish knows.
 func (tx *Tx) addApproval(planHash, subject, reason string) {
 	tx.beforeFinish = func(c Commit) error {
-		by := tx.committer(c.Actor)
-		a := approval{ID: approvalID(planHash, subject), PlanHash: planHash, Subject: subject, By: c.Actor, Identity: by.Identity, Reason: reason, At: c.At}
-		if tx.scope != nil {
-			if a.Access = tx.scope.approvingAccess(); len(a.Access) == 0 {
-				return errorf(CodeOutOfScope, "no access document of yours grants %s", RightApprove)
-			}
-		}
-		if by.person() == "" || by.person() == personNamed(subject) {
-			return errorf(CodeConflict, "%s cannot approve its own change: another person must", subject)
-		}
-		n := 0
-		for other, d := range tx.base.docs[KindApproval] {
-			switch {
-			case other == a.ID:
-			case c.At.Sub(d.approval().At) >= approvalAge:
-				tx.record(KindApproval, other, nil)
-			default:
-				n++
-			}
-		}
-		if n >= maxApprovals {
-			return errorf(CodeLimitExceeded, "there are %d approvals, which is the most: delete some, or wait until they end", n)
-		}
-		doc, err := tx.kinds.newRecord(KindApproval, a.ID, a)
-		if err == nil {
-			tx.record(KindApproval, a.ID, doc)
-		}
-		return err
+		return tx.recordApproval(c, planHash, subject, reason)
 	}
+}
+
+// recordApproval records an approval by the sender of a commit.
+func (tx *Tx) recordApproval(c Commit, planHash, subject, reason string) error {
+	by := tx.committer(c.Actor)
+	a := approval{ID: approvalID(planHash, subject), PlanHash: planHash, Subject: subject, By: c.Actor, Identity: by.Identity, Reason: reason, At: c.At}
+	if tx.scope != nil {
+		if a.Access = tx.scope.approvingAccess(); len(a.Access) == 0 {
+			return errorf(CodeOutOfScope, "no access document of yours grants %s", RightApprove)
+		}
+	}
+	if by.person() == "" || by.person() == personNamed(subject) {
+		return errorf(CodeConflict, "%s cannot approve its own change: another person must", subject)
+	}
+	n := 0
+	for other, d := range tx.base.docs[KindApproval] {
+		switch {
+		case other == a.ID:
+		case c.At.Sub(d.approval().At) >= approvalAge:
+			tx.record(KindApproval, other, nil)
+		default:
+			n++
+		}
+	}
+	if n >= maxApprovals {
+		return errorf(CodeLimitExceeded, "there are %d approvals, which is the most: delete some, or wait until they end", n)
+	}
+	doc, err := tx.kinds.newRecord(KindApproval, a.ID, a)
+	if err == nil {
+		tx.record(KindApproval, a.ID, doc)
+	}
+	return err
 }
 
 // approvingAccess returns the ids of the access documents that grant the rights to approve and to read; none: there is no right to approve.
@@ -169,6 +138,16 @@ func (u approvalUse) describe() string {
 	return text
 }
 
+// needsApprovals reports whether there are policies for which changes may need an approval.
+func (s *State) needsApprovals() bool {
+	for _, d := range s.docs[KindPolicy] {
+		if p := d.Policy(); p.Action == PolicyApprove && !p.Suspended {
+			return true
+		}
+	}
+	return false
+}
+
 // approvalOf finds the approval of a change by the hash of its plan.
 func (tx *Tx) approvalOf(res *Result, edits []edit, planHash string) (approvalUse, error) {
 	by := tx.committer(res.Commit.Actor)
@@ -181,15 +160,54 @@ func (tx *Tx) approvalOf(res *Result, edits []edit, planHash string) (approvalUs
 	if use.Subject == "" {
 		return approvalUse{}, nil
 	}
-	d := tx.base.docs[KindApproval][approvalID(planHash, use.Subject)]
-	if d == nil || d.approval().PlanHash != planHash || d.approval().Subject != use.Subject {
-		return use, nil
+	var ofStage, own *Document
+	ofStage, use.ended = tx.approvalOfStage(planHash)
+	if d := tx.base.docs[KindApproval][approvalID(planHash, use.Subject)]; d != nil && d.approval().PlanHash == planHash && d.approval().Subject == use.Subject {
+		own = d
 	}
-	var err error
-	if use.ended, err = tx.approvalEnds(d, res, edits); use.ended == "" && err == nil {
-		use.doc = d
+	for _, d := range []*Document{ofStage, own} {
+		if d == nil {
+			continue
+		}
+		ended, err := tx.approvalEnds(d, res, edits)
+		if use.ended = ended; err != nil {
+			return use, err
+		}
+		if ended == "" {
+			use.doc = d
+			return use, nil
+		}
 	}
-	return use, err
+	return use, nil
+}
+
+// stageSubject returns the subject of the approval of a stage: whoever starts it.
+func stageSubject(rollout, stage string) string { return "rollout:" + rollout + ":" + stage }
+
+// approvalOfStage returns the approval of the stage that the Tx starts for a plan; nil: there is none, and why.
+func (tx *Tx) approvalOfStage(planHash string) (of *Document, missing string) {
+	for key, doc := range tx.edits {
+		was := tx.base.docs[KindRollout][key.id]
+		if key.kind != KindRollout || was == nil || doc == nil || doc.rollout().Started <= was.rollout().Started {
+			continue
+		}
+		r := was.rollout()
+		s := r.Stages[r.Started]
+		if !s.Approval || s.Approved == nil {
+			return nil, ""
+		}
+		d := tx.base.docs[KindApproval][approvalID(s.Approved.PlanHash, stageSubject(r.ID, s.Name))]
+		switch {
+		case s.Approved.PlanHash == "":
+			return nil, fmt.Sprintf("a policy was changed since stage %q was approved", s.Name)
+		case s.Approved.PlanHash != planHash:
+			return nil, fmt.Sprintf("the effect of stage %q differs from the approved one", s.Name)
+		case d == nil || d.approval().By != s.Approved.By || !d.approval().At.Equal(s.Approved.At):
+			return nil, "it was taken back, or is older than 24 hours"
+		}
+		return d, ""
+	}
+	return nil, ""
 }
 
 // approvalEnds returns why an approval does not count for a commit; empty: it counts.

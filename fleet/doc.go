@@ -63,7 +63,7 @@
 //  18. sources.go and source_records.go: artifacts that the server follows, and what is recorded of them. source_artifacts.go makes the change
 //     of an artifact, source_ownership.go refuses changes of managed documents by others.
 //  19. policies.go: rules about the effect of changes. policy_effect.go computes the effect as rules read it, approval_records.go and approvals.go
-//     have the approvals of changes by other people, and policy_checks.go refuses changes.
+//     have the approvals of changes by other people, as principals.go compares them, and policy_checks.go refuses changes.
 //
 // Two packages on top of this one use only its exported names: access checks what a subject may do, history finds the documents and
 // revisions that set the inputs of a cluster.

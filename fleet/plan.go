@@ -130,15 +130,13 @@ func (r Result) hash(groups []api.EffectGroup) (string, error) {
 		if doc := r.State.docs[ch.Kind][ch.ID]; doc != nil && doc.Deleted() {
 			ch.After = json.RawMessage(`"decommissioned"`) // its content contains the time
 		} else if ch.Kind == KindRollout {
-			for s, body := range map[*State]*json.RawMessage{r.base: &ch.Before, r.State: &ch.After} {
-				d := s.docs[KindRollout][ch.ID]
-				if d == nil {
-					continue
-				}
-				var err error
-				if *body, err = d.rollout().withoutCommit(); err != nil {
-					return "", err
-				}
+			was, is := r.base.docs[KindRollout][ch.ID], r.State.docs[KindRollout][ch.ID]
+			var err error
+			if ch.Before, err = withoutCommit(was, is); err != nil {
+				return "", err
+			}
+			if ch.After, err = withoutCommit(is, was); err != nil {
+				return "", err
 			}
 		}
 		if err := encodeChange(&text, ch); err != nil {

@@ -1,17 +1,14 @@
 package fleet
 
 import (
-	"cmp"
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
 // approve records the approval of a stage, with its effect: the given one, or the next one if it is empty. A stage that was approved
-// already and one that has started are CodeConflict.
-func (r *rollout) approve(stage string, by *stageApproval, inputs *RolloutInputs) (at int, err error) {
+// already and one that has started are CodeConflict. again: a stage that was approved may be approved again.
+func (r *rollout) approve(stage string, by *stageApproval, inputs *RolloutInputs, again bool) (at int, err error) {
 	at = r.Started
 	if stage != "" {
 		for at = 0; at < len(r.Stages) && r.Stages[at].Name != stage; at++ {
@@ -28,7 +25,7 @@ func (r *rollout) approve(stage string, by *stageApproval, inputs *RolloutInputs
 		return at, errorf(CodeConflict, "stage %q of rollout %q requires no approval", r.Stages[at].Name, r.ID)
 	}
 	by.Effect = inputs.StageEffect(at)
-	if now := r.Stages[at].Approved; now != nil && now.Effect == by.Effect {
+	if now := r.Stages[at].Approved; !again && now != nil && now.Effect == by.Effect {
 		return at, errorf(CodeConflict, "stage %q of rollout %q is approved already, by %s", r.Stages[at].Name, r.ID, now.By)
 	}
 	r.Stages[at].Approved = by
@@ -86,36 +83,12 @@ func (r *rollout) checkSecondPerson(identity *Subject, actor string) error {
 	return nil
 }
 
-// personOf returns a text that identifies the person behind a commit; empty: the person is unknown. For an identity of an issuer, it is
-// the issuer and the subject, without the name, which the person may choose. For a managed token, it is the token's name, since a token
-// that is issued again has another id. Otherwise it is the actor.
-func personOf(identity *Subject, actor string) string {
-	switch {
-	case identity != nil:
-		return fmt.Sprintf("oidc %q %q", identity.Issuer, identity.Sub)
-	case strings.HasPrefix(actor, oidcActor):
-		return ""
-	case strings.HasPrefix(actor, tokenActor):
-		actor, _, _ = strings.Cut(actor, " (")
-	}
-	return actor
-}
-
-// oidcActor is the prefix of actors of issuers.
-const oidcActor = "oidc:"
-
-// samePerson reports whether the sender of a commit is the person with an id that a rollout records. A rollout of an earlier version
-// records no id: then the issuer and the end of the actor decide, which may also match another person.
-func samePerson(identity *Subject, actor, id, named string) bool {
-	if id == "" && identity != nil {
-		return strings.HasPrefix(named, oidcActor+identity.Issuer+":") && strings.HasSuffix(named, "("+identity.Sub+")")
-	}
-	return personOf(identity, actor) == cmp.Or(id, personOf(nil, named))
-}
-
-// approveStage approves a stage of a rollout. The approval has the actor and the time of the commit, which Finish knows.
+// approveStage approves a stage of a rollout. The approval has the actor and the time of the commit, which Finish knows. It is also one
+// for policies with action approve, if there are any: another person may then give it again.
 func (tx *Tx) approveStage(doc *Document, stage string) {
-	approve := func(by *stageApproval) error {
+	forPolicies := tx.base.needsApprovals()
+	tx.beforeFinish = func(c Commit) error {
+		by := &stageApproval{By: c.Actor, At: c.At}
 		r := *doc.rollout()
 		r.Stages = slices.Clone(r.Stages)
 		if !r.open() {
@@ -125,7 +98,7 @@ func (tx *Tx) approveStage(doc *Document, stage string) {
 		if err != nil {
 			return err
 		}
-		at, err := r.approve(stage, by, inputs)
+		at, err := r.approve(stage, by, inputs, forPolicies)
 		if err != nil {
 			return err
 		}
@@ -133,14 +106,52 @@ func (tx *Tx) approveStage(doc *Document, stage string) {
 		if err := r.checkSecondPerson(tx.scope.identity(), by.By); tx.base.rules.SecondPerson && err != nil {
 			return err
 		}
+		if forPolicies {
+			if by.PlanHash, err = tx.planHashOfStart(r, at, c); err != nil {
+				return err
+			}
+			if err := tx.recordApproval(c, by.PlanHash, stageSubject(r.ID, r.Stages[at].Name), c.Reason); err != nil {
+				return err
+			}
+		}
 		next, err := tx.kinds.newRecord(KindRollout, doc.ID, &r)
 		if err == nil {
 			tx.record(KindRollout, doc.ID, next)
 		}
 		return err
 	}
-	tx.beforeFinish = func(c Commit) error { return approve(&stageApproval{By: c.Actor, At: c.At}) }
 	tx.recordOperation(api.RevisionOperation{Op: RolloutApprove, Kind: string(KindRollout), ID: doc.ID, Stage: stage})
+}
+
+// planHashOfStart returns the hash of the plan of the start of a stage, with all stages before it started.
+func (tx *Tx) planHashOfStart(r rollout, stage int, c Commit) (string, error) {
+	r.Stages = slices.Clone(r.Stages)
+	r.Stages[stage].Approved, r.PausedBecause, r.Started, r.State = nil, "", stage, rolloutRunning
+	if stage == 0 {
+		r.State = rolloutProposed
+	}
+	doc, err := tx.kinds.newRecord(KindRollout, r.ID, &r)
+	if err != nil {
+		return "", err
+	}
+	before, err := tx.base.with(Commit{Revision: tx.base.Revision() + 1, At: c.At}, []edit{{KindRollout, r.ID, doc}}, false)
+	if err != nil {
+		return "", err
+	}
+	start := before.Begin()
+	start.work, start.filters = tx.work, tx.filters
+	start.Guard(Guard{Off: true})
+	r.State, r.Started = rolloutRunning, stage+1
+	if doc, err = tx.kinds.newRecord(KindRollout, r.ID, &r); err != nil {
+		return "", err
+	}
+	start.record(KindRollout, r.ID, doc)
+	res, err := start.Finish(c)
+	if err != nil {
+		return "", err
+	}
+	plan, err := res.plan(nil)
+	return plan.PlanHash, err
 }
 
 // noteEffect adds a note with the number of clusters of the approved stage, and those that its start changes. It includes only clusters

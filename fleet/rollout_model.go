@@ -106,6 +106,8 @@ type stageApproval struct {
 	At time.Time `json:"at"` // its time
 	// Effect identifies what it approves: see [RolloutInputs.StageEffect]. Approvals of earlier versions have none, and do not count.
 	Effect string `json:"effect,omitempty"`
+	// PlanHash is that of the start of the stage, if policies had the action approve: see approvalOfStage.
+	PlanHash string `json:"plan_hash,omitempty"`
 }
 
 // rolloutChange is one document before and after the change, as when the rollout was created.

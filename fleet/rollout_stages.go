@@ -178,15 +178,24 @@ func (d *Document) checkDeletable() error {
 	return nil
 }
 
-// withoutCommit returns the document without the values that the commit determines: a plan that another principal made
-// earlier has the same hash.
-func (r *rollout) withoutCommit() (json.RawMessage, error) {
+// withoutCommit returns a rollout without the values that the commit determines: a plan that another principal made
+// earlier has the same hash. It has only the approvals that are not in another version of it too: a plan without others has the same
+// hash before and after them. A rollout that does not exist is null.
+func withoutCommit(d, other *Document) (json.RawMessage, error) {
+	if d == nil {
+		return nil, nil
+	}
+	r := d.rollout()
 	out := *r
 	out.Principal, out.Identity, out.ChangedBy, out.ChangedByID, out.Stages = "", nil, "", "", slices.Clone(r.Stages)
 	for i := range out.Stages {
 		s := &out.Stages[i]
 		s.StartedAt = nil
-		if s.Approved != nil {
+		switch {
+		case s.Approved == nil:
+		case other != nil && i < len(other.rollout().Stages) && other.rollout().Stages[i].Approved != nil && *other.rollout().Stages[i].Approved == *s.Approved:
+			s.Approved = nil
+		default:
 			s.Approved = &stageApproval{Effect: s.Approved.Effect}
 		}
 	}
