@@ -28,7 +28,8 @@
 //     clocks.go a process with a wrong clock.
 //  5. floor.go refuses polls from an older revision than another process served. filters.go keeps the filters by which management
 //     clusters poll the list of clusters. fleet_changes.go turns the change of the set of failing clusters into one event. count_history.go keeps
-//     the numbers of clusters by state of the last day, count_details.go the components and clusters that failed in it.
+//     the numbers of clusters by state of the last day, count_details.go the components and clusters that failed in it. token_uses.go keeps
+//     when tokens were last used.
 //
 // Package statustest has the suite that every Store passes.
 package clusterstatus

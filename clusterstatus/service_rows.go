@@ -47,9 +47,10 @@ func (t *Tracker) writeServiceRows(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// resyncServiceRows marks all rows of Config.ServiceRows, and the details of the counts, to be written again.
+// resyncServiceRows marks all rows of Config.ServiceRows, the details of the counts and the uses of tokens to be written again.
 func (t *Tracker) resyncServiceRows() {
 	t.countDetails.resync()
+	t.tokenUses.resync()
 	if t.cfg.ServiceRows != nil {
 		t.cfg.ServiceRows.Resync()
 	}

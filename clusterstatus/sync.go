@@ -161,6 +161,11 @@ func (t *Tracker) write(ctx context.Context, now time.Time, age time.Duration) e
 			t.countDetails.markWritten(row.ObservedAt)
 		}
 	}
+	if row, ok := t.tokenUses.encode(now, tokenUseWriteFactor*age); ok && err == nil && !t.denied {
+		if err = t.cfg.Store.Put(ctx, []Row{row}); err == nil {
+			t.tokenUses.markWritten(row)
+		}
+	}
 	if row, ok := t.fleetChanges.encode(); ok && err == nil && !t.denied {
 		if err = t.cfg.Store.Put(ctx, []Row{row}); err == nil {
 			t.fleetChanges.markWritten(row.ObservedAt)
@@ -291,6 +296,9 @@ func (t *Tracker) read(ctx context.Context, now time.Time) error {
 			return
 		case r.Cluster == storeID && r.Subject == detailsSubject:
 			t.countDetails.merge(r, now)
+			return
+		case r.Cluster == storeID && r.Subject == tokenUsesSubject:
+			t.tokenUses.merge(r, now)
 			return
 		case r.Cluster == storeID && r.Subject == clocksSubject:
 			t.clocks.observe(r)

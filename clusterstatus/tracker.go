@@ -58,6 +58,7 @@ type Tracker struct {
 	filters      filters
 	counts       countHistory
 	countDetails detailHistory
+	tokenUses    tokenUses
 
 	fleetChanges fleetChanges
 

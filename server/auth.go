@@ -13,7 +13,11 @@ import (
 
 // authorize checks the permission of a request in a State; st may be nil.
 func (s *Server) authorize(r *request, st *fleet.State) (auth.Principal, *auth.RefusedError) {
-	return s.auth.Authorize(r.Request(), r.op.Access, r.Param("cluster_dns"), st)
+	caller, refusal := s.auth.Authorize(r.Request(), r.op.Access, r.Param("cluster_dns"), st)
+	if refusal == nil {
+		s.polls.RecordUse(&caller)
+	}
+	return caller, refusal
 }
 
 // authenticate authorizes the request in the newest State, and stores both in it. It does nothing when the request was

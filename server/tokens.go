@@ -21,13 +21,34 @@ func (s *Server) ListTokens(c echo.Context, p api.ListTokensParams) error {
 	if err != nil {
 		return err
 	}
-	return listDocuments(c, st.Tokens(func(name, cluster string) bool {
+	return listViews(c, st.Tokens(func(name, cluster string) bool {
 		return (p.Name == nil || *p.Name == name) && (p.ClusterID == nil || *p.ClusterID == cluster)
-	}), p.Limit, p.Offset)
+	}), p.Limit, p.Offset, s.tokenView)
+}
+
+// tokenView returns a token with its last use. Uses before it was created were those of another token of its cluster.
+func (s *Server) tokenView(doc *fleet.Document) any {
+	v := doc.View().(*api.Token)
+	at := s.tracker.LastTokenUse(v.ID)
+	if v.Role == fleet.RolePoll {
+		at = s.tracker.LastOwnPoll(v.ClusterID)
+	}
+	if !at.Before(v.CreatedAt.Truncate(time.Second)) {
+		v.LastUsedAt = &at
+	}
+	return v
 }
 
 func (s *Server) GetToken(c echo.Context, id string, p api.GetTokenParams) error {
-	return s.getDocument(c, fleet.KindToken, id, readParams{p.IfNoneMatch, nil})
+	st, err := s.state(c)
+	if err != nil {
+		return err
+	}
+	doc, err := st.Find(fleet.KindToken, id)
+	if err != nil {
+		return err
+	}
+	return writeUnlessMatch(c, p.IfNoneMatch, doc.ETag(), func() any { return s.tokenView(doc) })
 }
 
 func (s *Server) CreateToken(c echo.Context, p api.CreateTokenParams) error {

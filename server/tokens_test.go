@@ -250,3 +250,40 @@ func (w *world) second() *world {
 	}})
 	return other
 }
+
+// TestLastUseOfTokens: uses of tokens are shown, and are no part of the fleet.
+func TestLastUseOfTokens(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.clock.advance(time.Minute)
+	poll, ci := w.issue(pollBody), w.issue(`{"name":"ci","role":"read"}`)
+	lastUse := func(token issued) any { return w.get("/tokens/" + token.id).want(200).json()["last_used_at"] }
+	require.Nil(t, lastUse(poll))
+	require.Nil(t, lastUse(ci))
+	revision := w.head()
+
+	used := w.clock.Now().Add(time.Second).UTC().Truncate(time.Second)
+	w.clock.advance(time.Second)
+	w.get("/clusters", bearer(ci.secret)...).want(200)
+	w.get(demoPolls+"/namespaces", bearer(poll.secret)...).want(200)
+	for _, token := range []issued{poll, ci} {
+		require.Contains(t, lastUse(token), used.Format("2006-01-02T15:04:05"))
+	}
+	etag := w.get("/tokens/" + ci.id).etag()
+	w.clock.advance(59 * time.Minute)
+	w.get("/clusters", bearer(ci.secret)...).want(200)
+	require.Equal(t, used.Format(time.RFC3339), lastUse(ci), "it is recorded once an hour")
+	w.clock.advance(time.Minute)
+	w.get(demoPolls+"/namespaces", bearer(ci.secret)...).want(200)
+	require.Equal(t, used.Add(time.Hour).Format(time.RFC3339), lastUse(ci), "a poll with a token of another role is a use")
+	require.Equal(t, etag, w.get("/tokens/"+ci.id).etag())
+	require.Equal(t, revision, w.head())
+
+	again := w.issue(`{"name":"poll-again","role":"poll","cluster_id":"demo-cluster-01"}`)
+	require.Nil(t, lastUse(again), "the poll was before the token was created")
+	listed := map[any]any{}
+	for _, token := range w.get("/tokens").want(200).list() {
+		listed[token["name"]] = token["last_used_at"]
+	}
+	require.Equal(t, map[any]any{"poll-demo": lastUse(poll), "ci": lastUse(ci), "poll-again": nil}, listed)
+}

@@ -141,7 +141,7 @@ var kinds = []kind{
 	},
 	{
 		name: "token", list: "tokens", title: "Tokens", serviceOnly: true, admin: true,
-		columns: []column{{"Role", "role"}, {"Cluster", "cluster_id"}, {"Expires", "expires_at"}, {"Created", "created_at"}, {"Description", "description"}}, sortedBy: "expires_at",
+		columns: []column{{"Role", "role"}, {"Cluster", "cluster_id"}, {"Expires", "expires_at"}, {"Last use", "last_used_at"}, {"Created", "created_at"}, {"Description", "description"}}, sortedBy: "expires_at",
 		get: func(ctx context.Context, fleet *client.Client, id string, _ *int64) (*http.Response, error) {
 			return fleet.GetToken(ctx, id, nil)
 		},

@@ -28,6 +28,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 	for name, run := range map[string]func(*testing.T, Fixture){
 		"later observation wins": laterObservationWins, "new rows are read": readSince, "arbitrary text": arbitraryText,
 		"bounded": bounded, "empty": empty, "recreated after loss": recreatedAfterLoss, "many rows": manyRows, "marks survive": marksSurvive,
+		"uses of tokens": tokenUses,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -142,6 +143,21 @@ func marksSurvive(t *testing.T, o Fixture) {
 	require.NoError(t, o.Store.Prune(t.Context(), []string{"", "b"}, 10))
 	got, _ = all(t, o.Store, time.Time{})
 	require.Len(t, got, 3)
+}
+
+func tokenUses(t *testing.T, o Fixture) {
+	a, b := clusterstatus.NewTracker(clusterstatus.Config{Store: o.Store}), clusterstatus.NewTracker(clusterstatus.Config{Store: o.Reopen(t)})
+	a.RecordTokenUse("ci", noon)
+	b.RecordTokenUse("ops", noon)
+	for i := range 3 {
+		now := noon.Add(time.Duration(i) * 11 * time.Minute) // a row is written again after ten minutes
+		a.Sync(t.Context(), now)
+		b.Sync(t.Context(), now)
+	}
+	for _, tracker := range []*clusterstatus.Tracker{a, b} {
+		require.Equal(t, noon.Truncate(time.Second), tracker.LastTokenUse("ci"))
+		require.Equal(t, noon.Truncate(time.Second), tracker.LastTokenUse("ops"))
+	}
 }
 
 func manyRows(t *testing.T, o Fixture) {

@@ -6765,6 +6765,11 @@ type Token struct {
 	// Secrets The newest first; others still work after a rotation.
 	Secrets []TokenSecret `json:"secrets"`
 
+	// LastUsedAt A use of it, at most an hour before the last one. Role `poll`: the last poll of the cluster with any credential of its own. Absent: none is recorded. It is no part of the `ETag`.
+	//
+	// Example: 2026-06-02T03:04:05Z
+	LastUsedAt *time.Time `json:"last_used_at,omitempty"`
+
 	// Revision Revision of the last change.
 	//
 	// Example: 42

@@ -20,8 +20,8 @@ var Tokens = Kind{
 		}
 	},
 	View: render.View{
-		Header: []string{"ID", "NAME", "ROLE", "CLUSTER", "EXPIRES", "SECRETS", "REVISION", "DESCRIPTION", "CREATED", "UPDATED"},
-		Narrow: 6,
+		Header: []string{"ID", "NAME", "ROLE", "CLUSTER", "EXPIRES", "LAST USED", "SECRETS", "REVISION", "DESCRIPTION", "CREATED", "UPDATED"},
+		Narrow: 7,
 		Row: render.RowOf(func(d api.Token) []string {
 			secrets := make([]string, len(d.Secrets))
 			for i, s := range d.Secrets {
@@ -31,7 +31,7 @@ var Tokens = Kind{
 				}
 			}
 			return []string{
-				d.ID, d.Name, d.Role, d.ClusterID, render.TimeOr(d.ExpiresAt, "never"), strings.Join(secrets, ", "),
+				d.ID, d.Name, d.Role, d.ClusterID, render.TimeOr(d.ExpiresAt, "never"), render.TimeOr(d.LastUsedAt, ""), strings.Join(secrets, ", "),
 				strconv.FormatInt(d.Revision, 10), d.Description, render.Time(d.CreatedAt), render.Time(d.UpdatedAt),
 			}
 		}),

@@ -61,6 +61,7 @@ func (p *Responder) Fast(r *http.Request) (out FastAnswer, ok bool) {
 	if !ok || !caller.MayPoll(cluster, dns) {
 		return out, false
 	}
+	p.RecordUse(&caller)
 	if isList {
 		out.Answer, err = p.List(r, &caller, st, cluster, kind)
 		out.Kind = kind

@@ -55,6 +55,13 @@ func Cluster(st *fleet.State, dns string) (*fleet.Document, error) {
 // ErrBehind refuses a poll that another process has answered from a newer revision: see [clusterstatus.Tracker.ServedNewer].
 var ErrBehind = fmt.Errorf("%w: another process has answered this cluster from a newer revision", store.ErrUnavailable)
 
+// RecordUse records the use of a managed token, except one of role poll: the last poll of its cluster is recorded anyway.
+func (p *Responder) RecordUse(caller *auth.Principal) {
+	if caller.Managed != nil && caller.Role != auth.Poll {
+		p.cfg.Tracker.RecordTokenUse(caller.Managed.ID, p.cfg.Now())
+	}
+}
+
 // List returns the answer to an authorized poll.
 func (p *Responder) List(r *http.Request, caller *auth.Principal, st *fleet.State, cluster *fleet.Document, kind fleet.Kind) (Answer, error) {
 	answer, err := st.Answer(cluster, kind)
