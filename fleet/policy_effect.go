@@ -25,6 +25,7 @@ type policyEffect struct {
 type policyCluster struct {
 	policy.Cluster
 	affected
+	lists policy.Lists
 }
 
 // knownEntry is the change of an input on one cluster. Clusters whose inputs are built of the same documents and settings share it.
@@ -93,7 +94,8 @@ func (e *policyEffect) add(a affected, differs bool, lists *policy.Lists) {
 		return
 	}
 	if c.Lists = lists; lists == nil {
-		c.Lists = &policy.Lists{Fill: func(to *policy.Lists, of policy.ListName) error { return e.fill(to, of, c.affected) }}
+		c.lists.Fill = func(to *policy.Lists, of policy.ListName) error { return e.fill(to, of, c.affected) }
+		c.Lists = &c.lists
 	}
 	e.clusters = append(e.clusters, c)
 }

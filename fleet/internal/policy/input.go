@@ -54,6 +54,9 @@ type Effect struct {
 
 	once sync.Once
 	list any // of the clusters, as rules read it
+
+	distinctLists map[clusterFields]ref.Val
+	entries       map[any]uint64 // ids of the entries of lists
 }
 
 // Cluster is the effect on one cluster. Before is nil for one that joins, After for one that leaves.
@@ -99,6 +102,7 @@ type Lists struct {
 	RoleBindings []*Entry[api.FluxRoleBinding]
 	Resources    map[string][]*Entry[map[string]any] // by resource type
 
+	filled [len(listNames)]bool
 	values map[ListName]ref.Val // the lists as rules read them
 }
 
@@ -114,9 +118,9 @@ type Entry[T any] struct {
 // variables returns the variables of rules.
 func (in *Input) variables() map[string]any {
 	return map[string]any{
-		"change": object{changeType, in.Change},
+		"change": &object{changeType, in.Change},
 		"effect": func() any { return in.effect() },
-		"recent": object{recentType, &in.Recent},
+		"recent": &object{recentType, &in.Recent},
 		"now":    in.Now,
 	}
 }

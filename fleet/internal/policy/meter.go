@@ -22,6 +22,7 @@ type meter struct {
 	ctx   context.Context //nolint:containedctx // of the evaluation
 	left  uint64
 	check int // steps until the next look at the context
+	loops map[int64]clusterFields
 }
 
 const (
@@ -75,7 +76,11 @@ func (m *meter) decorate(node interpreter.InterpretableV2) (interpreter.Interpre
 	case *meteredCall, *meteredAttribute:
 		return node, nil
 	case interpreter.InterpretableAttribute:
-		return &meteredAttribute{n, m, 1}, nil
+		attribute := &meteredAttribute{InterpretableAttribute: n, meter: m, steps: 1}
+		if read, ok := m.loops[n.ID()]; ok {
+			attribute.loop = &read
+		}
+		return attribute, nil
 	case interpreter.InterpretableCall:
 		if of, err := m.binary(n); of != nil || err != nil {
 			return of, err
@@ -138,7 +143,8 @@ func (c *meteredConstructor) Eval(vars interpreter.Activation) ref.Val {
 type meteredAttribute struct {
 	interpreter.InterpretableAttribute
 	meter *meter
-	steps uint64 // one, and one for each field
+	steps uint64         // one, and one for each field
+	loop  *clusterFields // if it is the list of a loop on distinct clusters
 }
 
 func (a *meteredAttribute) AddQualifier(q interpreter.Qualifier) (interpreter.Attribute, error) {
@@ -153,6 +159,16 @@ func (a *meteredAttribute) Attr() interpreter.Attribute { return a }
 func (a *meteredAttribute) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	out := a.InterpretableAttribute.Exec(frame)
 	a.meter.spend(a.steps, out, bytesReadPerStep)
+	if list, ok := out.(clusterList); ok && a.loop != nil && len(list.of.Clusters) > 1 {
+		distinct, known, err := list.of.distinct(*a.loop)
+		if err != nil {
+			return types.WrapErr(err)
+		}
+		if !known {
+			a.meter.charge(uint64(len(list.of.Clusters)))
+		}
+		return distinct
+	}
 	return out
 }
 
@@ -184,7 +200,7 @@ type meteredProgram struct {
 }
 
 func newMeteredProgram(env *cel.Env, ast *cel.Ast) (*meteredProgram, error) {
-	m := &meter{ctx: context.Background(), left: maxConstantSteps} // the library evaluates constants now
+	m := &meter{ctx: context.Background(), left: maxConstantSteps, loops: distinctLoops(ast.NativeRep().Expr())} // the library evaluates constants now
 	program, err := env.Program(ast, cel.EvalOptions(cel.OptOptimize), cel.CustomDecoratorV2(m.decorate))
 	return &meteredProgram{program, m}, err
 }

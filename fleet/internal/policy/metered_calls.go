@@ -234,7 +234,7 @@ func (m *meter) equalSteps(a, b ref.Val) uint64 {
 // size returns the number of values in a value, and at most a little more than limit.
 func (m *meter) size(v ref.Val, limit uint64) uint64 {
 	switch v.(type) {
-	case object, traits.Lister, traits.Mapper:
+	case *object, traits.Lister, traits.Mapper:
 		return nativeSize(reflect.ValueOf(v), limit, 0)
 	}
 	return 0
@@ -242,7 +242,7 @@ func (m *meter) size(v ref.Val, limit uint64) uint64 {
 
 // plainOf returns the Go value of a value.
 func plainOf(v ref.Val) any {
-	if o, ok := v.(object); ok {
+	if o, ok := v.(*object); ok {
 		return o.plain()
 	}
 	return v.Value()
@@ -258,7 +258,7 @@ func nativeSize(v reflect.Value, limit uint64, depth int) uint64 {
 	if v.CanInterface() {
 		if value, ok := reflect.TypeAssert[ref.Val](v); ok {
 			switch value.(type) {
-			case object, traits.Lister:
+			case *object, traits.Lister:
 				return nativeSize(reflect.ValueOf(plainOf(value)), limit, depth+1)
 			case traits.Mapper:
 				return mapWork * nativeSize(reflect.ValueOf(plainOf(value)), limit/mapWork, depth+1)

@@ -228,10 +228,10 @@ func TestFieldsAreConvertedOnce(t *testing.T) {
 		list := objectTypes["fleet.Lists"].fields["platform_components"]
 		all, err := list.get(&Lists{Components: []*Entry[api.FluxPlatformComponent]{input}})
 		require.NoError(t, err)
-		entry := all.(traits.Lister).Get(types.IntZero).(object)
+		entry := all.(traits.Lister).Get(types.IntZero).(*object)
 		after, err := entry.of.fields["after"].get(entry.value)
 		require.NoError(t, err)
-		values, err := after.(object).of.fields["values"].get(after.(object).value)
+		values, err := after.(*object).of.fields["values"].get(after.(*object).value)
 		require.NoError(t, err)
 		return values
 	}

@@ -116,7 +116,7 @@ func valueOf(t *types.Type, v reflect.Value) (any, error) {
 			}
 			v = v.Elem()
 		}
-		return object{objectTypes[t.TypeName()], newStructValue(v)}, nil
+		return &object{objectTypes[t.TypeName()], newStructValue(v)}, nil
 	default:
 	}
 	if v.Kind() == reflect.Interface && v.IsNil() {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
@@ -36,35 +37,35 @@ type object struct {
 	value any
 }
 
-var _ ref.Val = object{}
+var _ ref.Val = (*object)(nil)
 
-func (o object) ConvertToNative(t reflect.Type) (any, error) {
+func (o *object) ConvertToNative(t reflect.Type) (any, error) {
 	return nil, fmt.Errorf("%s has no form as %s", o.of.TypeName(), t)
 }
 
-func (o object) ConvertToType(t ref.Type) ref.Val {
+func (o *object) ConvertToType(t ref.Type) ref.Val {
 	if t == types.TypeType {
 		return o.of.Type
 	}
 	return types.NewErr("%s cannot be converted to %s", o.of.TypeName(), t.TypeName())
 }
 
-func (o object) Equal(other ref.Val) ref.Val {
-	with, ok := other.(object)
+func (o *object) Equal(other ref.Val) ref.Val {
+	with, ok := other.(*object)
 	return types.Bool(ok && with.of == o.of && reflect.DeepEqual(with.plain(), o.plain()))
 }
 
 // plain returns the Go value for comparisons.
-func (o object) plain() any {
+func (o *object) plain() any {
 	if v, ok := o.value.(*structValue); ok {
 		return v.of.Interface()
 	}
 	return o.value
 }
 
-func (o object) Type() ref.Type { return o.of.Type }
+func (o *object) Type() ref.Type { return o.of.Type }
 
-func (o object) Value() any { return o.value }
+func (o *object) Value() any { return o.value }
 
 // provider finds the types.
 type provider struct {
@@ -195,13 +196,14 @@ func objectOrNull[T any](t *objectType, value *T) ref.Val {
 	if value == nil {
 		return types.NullValue
 	}
-	return object{t, value}
+	return &object{t, value}
 }
 
-func listOf[T any](t *objectType, values []*T) ref.Val {
-	out := make([]ref.Val, len(values))
+func listOf[T any](t *objectType, values []*T) traits.Lister {
+	out, objects := make([]ref.Val, len(values)), make([]object, len(values))
 	for i, v := range values {
-		out[i] = object{t, v}
+		objects[i] = object{t, v}
+		out[i] = &objects[i]
 	}
 	return types.NewRefValList(adapter, out)
 }
@@ -267,7 +269,7 @@ var (
 	})
 	effectType = newType("Effect", map[string]field{
 		"clusters": of(types.NewListType(clusterType.Type), func(e *Effect) any {
-			e.once.Do(func() { e.list = listOf(clusterType, e.Clusters) })
+			e.once.Do(func() { e.list = clusterList{listOf(clusterType, e.Clusters), e} })
 			return e.list
 		}),
 		"count":    of(types.IntType, func(e *Effect) any { return len(e.Clusters) }),
@@ -308,7 +310,7 @@ func (in *Input) effect() any {
 	if err != nil {
 		return types.WrapErr(err)
 	}
-	return object{effectType, e}
+	return &object{effectType, e}
 }
 
 // decode decodes the document for rules.
@@ -374,15 +376,26 @@ func entries[T any](name string, list ListName, get func(*Lists) []*Entry[T]) fi
 	})
 }
 
+// fill adds the inputs of a list, once.
+func (l *Lists) fill(name ListName) error {
+	done := &l.filled[slices.Index(listNames[:], name)]
+	if l.Fill == nil || *done {
+		return nil
+	}
+	if err := l.Fill(l, name); err != nil {
+		return err
+	}
+	*done = true
+	return nil
+}
+
 // value returns a list as rules read it, made once, or an error.
 func (l *Lists) value(name ListName, read func() ref.Val) any {
 	if value := l.values[name]; value != nil {
 		return value
 	}
-	if l.Fill != nil {
-		if err := l.Fill(l, name); err != nil {
-			return err
-		}
+	if err := l.fill(name); err != nil {
+		return err
 	}
 	if l.values == nil {
 		l.values = map[ListName]ref.Val{}
@@ -398,5 +411,5 @@ func inputOf[T any](t *objectType, input *T, cached **structValue) ref.Val {
 	if *cached == nil {
 		*cached = newStructValue(reflect.ValueOf(input).Elem())
 	}
-	return object{t, *cached}
+	return &object{t, *cached}
 }
