@@ -39,7 +39,7 @@ func webhookFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "kind", Usage: "only events about documents of this `KIND`, such as rollout; default: all kinds except token"},
 		&cli.StringSliceFlag{Name: "event", Usage: "only events of this `TYPE`, such as fleet.rollout.paused; default: all"},
 		&cli.StringFlag{Name: "selector", Aliases: []string{"l"}, Usage: "only events about clusters that match this `SELECTOR` over labels, environment and id, such as environment=prod; empty: all"},
-		&cli.StringFlag{Name: "format", Usage: "`FORMAT`: standard, slack or teams (default: standard)"},
+		&cli.StringFlag{Name: "format", Usage: "`FORMAT`: standard, slack, teams, pagerduty or opsgenie (default: standard)"},
 	}
 }
 
@@ -68,6 +68,7 @@ func (s webhookCommands) createCommand() *cli.Command {
 				"webhook create rollouts --url https://hooks.example.com/fleet --event fleet.rollout.paused,fleet.rollout.completed",
 				"webhook create prod --url https://hooks.example.com/prod --selector environment=prod",
 				"webhook create chat --url https://hooks.slack.com/services/T0/B0/X --format slack --kind layer --kind platform_component",
+				"webhook create on-call --url 'https://events.pagerduty.com/v2/enqueue?routing_key=KEY' --format pagerduty",
 			),
 		Flags: append(webhookFlags(), change.DryRunFlag()),
 		Action: args.WithOperands(func(c *cli.Context, ids []string) error {

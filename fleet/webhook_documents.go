@@ -23,10 +23,21 @@ const (
 
 // The formats of webhooks.
 const (
-	WebhookStandard = "standard"
-	WebhookSlack    = "slack"
-	WebhookTeams    = "teams"
+	WebhookStandard  = "standard"
+	WebhookSlack     = "slack"
+	WebhookTeams     = "teams"
+	WebhookPagerDuty = "pagerduty"
+	WebhookOpsgenie  = "opsgenie"
 )
+
+// pagerKeys are the parameters of a URL that have the key of a pager's integration. Queries of URLs are never shown.
+var pagerKeys = map[string]string{WebhookPagerDuty: "routing_key", WebhookOpsgenie: "api_key"}
+
+// pagerEvents are the types of events that pagers receive: those that trigger an alert, and those that resolve one.
+var pagerEvents = map[string]bool{
+	EventRolloutPaused: true, EventRolloutStageStarted: false, EventRolloutCompleted: false, EventRolloutAborted: false,
+	EventSourceHeld: true, EventSourceFailed: true, EventSourceReady: false, EventClustersFailing: true, EventClustersRecovered: false,
+}
 
 // Types of events that webhooks receive.
 const (
@@ -48,6 +59,7 @@ const (
 
 	EventSourceHeld   = "fleet.source.held"
 	EventSourceFailed = "fleet.source.failed"
+	EventSourceReady  = "fleet.source.ready" // after one of these
 
 	// These are of no commit.
 	EventClustersFailing   = "fleet.clusters.failing"
@@ -57,7 +69,7 @@ const (
 // webhookEvents are the types that a webhook can select.
 var webhookEvents = []string{
 	EventRevision, EventRolloutCreated, EventRolloutStageStarted, EventRolloutStageApproved, EventRolloutStageSkipped, EventRolloutPaused, EventRolloutWaiting, EventRolloutCompleted,
-	EventRolloutAborted, EventFreezeStarted, EventFreezeEnded, EventSourceHeld, EventSourceFailed, EventClustersFailing, EventClustersRecovered,
+	EventRolloutAborted, EventFreezeStarted, EventFreezeEnded, EventSourceHeld, EventSourceFailed, EventSourceReady, EventClustersFailing, EventClustersRecovered,
 }
 
 // Webhook is the value of a webhook's document.
@@ -137,7 +149,29 @@ func (w *Webhook) Known() bool { return !w.unknown }
 
 // Selects reports whether the webhook selects events of a type.
 func (w *Webhook) Selects(event string) bool {
+	if _, pager := pagerKeys[w.Format]; pager {
+		_, ok := pagerEvents[event]
+		return ok
+	}
 	return len(w.Events) == 0 || slices.Contains(w.Events, event)
+}
+
+// Triggers reports whether an event triggers an alert of a pager. Other events resolve it.
+func Triggers(event string) bool {
+	triggers, known := pagerEvents[event]
+	return triggers || !known
+}
+
+// Pager returns the URL of a pager without the key of its integration, and this key; empty: the webhook is not for a pager, or has no key.
+func (w *Webhook) Pager() (address *url.URL, key string) {
+	address, err := url.Parse(w.URL)
+	if parameter := pagerKeys[w.Format]; err == nil && parameter != "" {
+		query := address.Query()
+		key = strings.Join(query[parameter], "")
+		query.Del(parameter)
+		address.RawQuery = query.Encode()
+	}
+	return address, key
 }
 
 // SelectsKind reports whether the webhook selects changes of documents of a kind.
@@ -208,7 +242,15 @@ func checkWebhook(c *checker, w *Webhook) {
 	if problem := checkWebhookURL(w.URL); problem != "" {
 		c.problem("/url", "%s", problem)
 	}
-	c.oneOf("/format", w.Format, "", WebhookStandard, WebhookSlack, WebhookTeams)
+	c.oneOf("/format", w.Format, "", WebhookStandard, WebhookSlack, WebhookTeams, WebhookPagerDuty, WebhookOpsgenie)
+	if parameter := pagerKeys[w.Format]; parameter != "" {
+		if _, key := w.Pager(); key == "" {
+			c.problem("/url", "must have the key of the integration as its query %s=KEY", parameter)
+		}
+		if len(w.Events) > 0 {
+			c.problem("/events", "format %s receives the events that trigger and resolve alerts: select with kinds", w.Format)
+		}
+	}
 	c.atMost("/kinds", len(w.Kinds), maxWebhookKinds, "kinds")
 	for i, kind := range w.Kinds[:min(len(w.Kinds), maxWebhookKinds)] {
 		if !webhookKindPattern.MatchString(string(kind)) {

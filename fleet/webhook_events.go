@@ -124,7 +124,7 @@ func freezeEvents(c Change) ([]DocumentEvent, error) {
 }
 
 // sourceEvents returns the events of an artifact that is held, or that cannot be read, without the message, which may have values of
-// documents.
+// documents, and of the end of both.
 func sourceEvents(c Change) (out []DocumentEvent, err error) {
 	var was, is SourceState
 	for _, side := range []struct {
@@ -140,6 +140,9 @@ func sourceEvents(c Change) (out []DocumentEvent, err error) {
 	}
 	if is.Failed != nil && (was.Failed == nil || was.Failed.Reason != is.Failed.Reason) {
 		out = append(out, DocumentEvent{Type: EventSourceFailed, Kind: KindSource, ID: c.ID, Data: map[string]any{"source": c.ID, "message": is.Failed.Reason}})
+	}
+	if is.Failed == nil && is.Held == nil && (was.Failed != nil || was.Held != nil) {
+		out = append(out, DocumentEvent{Type: EventSourceReady, Kind: KindSource, ID: c.ID, Data: map[string]any{"source": c.ID}})
 	}
 	if is.Held == nil || was.Held != nil && was.Held.Digest == is.Held.Digest && was.Held.Code == is.Held.Code && was.Held.PlanHash == is.Held.PlanHash {
 		return out, nil

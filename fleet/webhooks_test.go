@@ -13,20 +13,23 @@ import (
 func TestWebhookDocuments(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ body, problem string }{
-		"no url":            {`{"id":"w"}`, "/url"},
-		"no scheme":         {`{"id":"w","url":"hooks.example.com"}`, "/url"},
-		"another scheme":    {`{"id":"w","url":"ftp://hooks.example.com"}`, "/url"},
-		"no host":           {`{"id":"w","url":"https:///x"}`, "/url"},
-		"only a port":       {`{"id":"w","url":"https://:443/x"}`, "/url"},
-		"user information":  {`{"id":"w","url":"https://a:b@hooks.example.com/"}`, "/url"},
-		"a fragment":        {`{"id":"w","url":"https://hooks.example.com/#x"}`, "/url"},
-		"a hidden query":    {`{"id":"w","url":"https://hooks.example.com/?…"}`, "/url"},
-		"an id with a /":    {`{"id":"a/b","url":"https://hooks.example.com/"}`, "/id"},
-		"an unknown format": {`{"id":"w","url":"https://hooks.example.com/","format":"xml"}`, "/format"},
-		"an unknown event":  {`{"id":"w","url":"https://hooks.example.com/","events":["fleet.gap"]}`, "/events/0"},
-		"an unknown kind":   {`{"id":"w","url":"https://hooks.example.com/","kinds":["No Kind"]}`, "/kinds/0"},
-		"an unknown field":  {`{"id":"w","url":"https://hooks.example.com/","region":"eu"}`, ""},
-		"a bad selector":    {`{"id":"w","url":"https://hooks.example.com/","selector":"a=(b"}`, ""},
+		"no url":              {`{"id":"w"}`, "/url"},
+		"no scheme":           {`{"id":"w","url":"hooks.example.com"}`, "/url"},
+		"another scheme":      {`{"id":"w","url":"ftp://hooks.example.com"}`, "/url"},
+		"no host":             {`{"id":"w","url":"https:///x"}`, "/url"},
+		"only a port":         {`{"id":"w","url":"https://:443/x"}`, "/url"},
+		"user information":    {`{"id":"w","url":"https://a:b@hooks.example.com/"}`, "/url"},
+		"a fragment":          {`{"id":"w","url":"https://hooks.example.com/#x"}`, "/url"},
+		"a hidden query":      {`{"id":"w","url":"https://hooks.example.com/?…"}`, "/url"},
+		"an id with a /":      {`{"id":"a/b","url":"https://hooks.example.com/"}`, "/id"},
+		"an unknown format":   {`{"id":"w","url":"https://hooks.example.com/","format":"xml"}`, "/format"},
+		"a pager without key": {`{"id":"w","url":"https://events.pagerduty.com/v2/enqueue","format":"pagerduty"}`, "/url"},
+		"another pager's key": {`{"id":"w","url":"https://api.opsgenie.com/v2/alerts?routing_key=x","format":"opsgenie"}`, "/url"},
+		"events of a pager":   {`{"id":"w","url":"https://api.opsgenie.com/v2/alerts?api_key=x","format":"opsgenie","events":["fleet.rollout.paused"]}`, "/events"},
+		"an unknown event":    {`{"id":"w","url":"https://hooks.example.com/","events":["fleet.gap"]}`, "/events/0"},
+		"an unknown kind":     {`{"id":"w","url":"https://hooks.example.com/","kinds":["No Kind"]}`, "/kinds/0"},
+		"an unknown field":    {`{"id":"w","url":"https://hooks.example.com/","region":"eu"}`, ""},
+		"a bad selector":      {`{"id":"w","url":"https://hooks.example.com/","selector":"a=(b"}`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -165,6 +165,39 @@ func TestFailedSource(t *testing.T) {
 	}
 }
 
+// TestPagers: a failed source triggers an alert and its success resolves it, under one key. The key of the integration is where the vendor
+// expects it, and not in the address. Events that are no alerts are not sent.
+func TestPagers(t *testing.T) {
+	t.Parallel()
+	e, duty, genie := setup(t), newReceiver(t), newReceiver(t)
+	e.webhook(t, "duty", duty.URL+"/v2/enqueue?routing_key=R1", map[string]any{"format": "pagerduty"})
+	e.webhook(t, "genie", genie.URL+"/v2/alerts?api_key=G1", map[string]any{"format": "opsgenie", "kinds": []any{"source"}})
+	e.update(t, store.Meta{}, func(tx *fleet.Tx) error {
+		_, err := tx.Create(fleet.KindSource, []byte(`{"id":"platform","url":"oci://registry.example.com/fleet","tag":"prod"}`))
+		return err
+	})
+	var keys []any
+	for _, reason := range []string{"unreachable", ""} {
+		e.update(t, store.Meta{}, func(tx *fleet.Tx) error {
+			_, err := tx.FailArtifact("platform", reason, time.Now())
+			return err
+		})
+		action, path := "trigger", "/v2/alerts"
+		got, alert := duty.next(t), genie.next(t)
+		if reason == "" {
+			action, path = "resolve", fmt.Sprintf("/v2/alerts/%s/close?identifierType=alias", keys[1])
+		} else {
+			keys = []any{got.json(t)["dedup_key"], alert.json(t)["alias"]}
+			require.NotEqual(t, keys[0], keys[1], "webhooks have alerts of their own")
+		}
+		require.Equal(t, "/v2/enqueue", got.url)
+		require.Equal(t, []any{action, "R1", keys[0]}, []any{got.json(t)["event_action"], got.json(t)["routing_key"], got.json(t)["dedup_key"]})
+		require.Empty(t, got.header.Get("Authorization"))
+		require.Equal(t, []string{path, "GenieKey G1"}, []string{alert.url, alert.header.Get("Authorization")})
+		require.NotContains(t, string(alert.body), "G1")
+	}
+}
+
 // TestBatches: a webhook that is far behind receives several revisions in one body below 64 KiB, and none is missing.
 func TestBatches(t *testing.T) {
 	t.Parallel()

@@ -191,7 +191,7 @@ func (d *Deliverer) clusterEvent(change clusterstatus.FleetChange) event {
 		RecoveredClusters: append([]string{}, change.RecoveredClusters...), Causes: []causeData{}, MoreCauses: change.MoreCauses,
 		Link: d.link("clusters") + "?state=failed",
 	}
-	e := event{ID: "clusters_" + change.ID, Type: "fleet." + change.Type, Time: change.At, link: data.Link, text: clusterText(change)}
+	e := event{ID: "clusters_" + change.ID, Type: "fleet." + change.Type, Time: change.At, link: data.Link, text: clusterText(change), subject: "clusters", resolves: change.Failing == 0}
 	e.details = append(clusterNames("Began to fail", change.BeganClusters, change.Began), clusterNames("Recovered", change.RecoveredClusters, change.Recovered)...)
 	for _, one := range change.Causes {
 		message := shorten(strings.Join(strings.Fields(one.Example.Message), " "))

@@ -24,6 +24,8 @@ type event struct {
 	text      string         // of a message for people, if there are no revisions
 	details   []string       // further lines of this message
 	link      string
+	subject   string // of an alert: events of one subject trigger and resolve one alert
+	resolves  bool
 }
 
 // cloudEvent is an event in the structured JSON of CloudEvents 1.0.
@@ -92,7 +94,7 @@ func (d *Deliverer) documentEvent(r *revision, e fleet.DocumentEvent) event {
 		link = d.link("rollouts", e.ID)
 	}
 	data["link"] = link
-	return event{ID: revisionID(r.Revision) + "_" + e.Name(), Type: e.Type, Time: r.At, Data: data, text: documentText(e, r), link: link}
+	return event{ID: revisionID(r.Revision) + "_" + e.Name(), Type: e.Type, Time: r.At, Data: data, text: documentText(e, r), link: link, subject: string(e.Kind) + "/" + e.ID, resolves: !fleet.Triggers(e.Type)}
 }
 
 // The reasons of gaps.
@@ -110,13 +112,13 @@ func (d *Deliverer) gapEvent(reason string, from, to fleet.Revision, head fleet.
 		id = "gap_history_" + head.ID.String()
 		data["revision"] = head.Revision
 	}
-	return event{ID: id, Type: fleet.EventGap, Time: d.cfg.Now().UTC(), Data: data, text: gapText(reason, from, to), link: d.link("changes")}
+	return event{ID: id, Type: fleet.EventGap, Time: d.cfg.Now().UTC(), Data: data, text: gapText(reason, from, to), link: d.link("changes"), subject: "gap"}
 }
 
 // testEvent returns the event of a test.
 func (d *Deliverer) testEvent(w *fleet.Webhook, id string) event {
 	text := fmt.Sprintf("Test of webhook %q", w.ID)
-	return event{ID: "test_" + id, Type: fleet.EventTest, Time: d.cfg.Now().UTC(), Data: map[string]any{"webhook": w.ID, "message": text}, text: text, link: d.link()}
+	return event{ID: "test_" + id, Type: fleet.EventTest, Time: d.cfg.Now().UTC(), Data: map[string]any{"webhook": w.ID, "message": text}, text: text, link: d.link(), subject: "test"}
 }
 
 // message returns the request body of an event in the format of a webhook.
@@ -128,6 +130,8 @@ func (d *Deliverer) message(w *fleet.Webhook, e event) (message, error) {
 		value, m.contentType = slackMessage(e), "application/json"
 	case fleet.WebhookTeams:
 		value, m.contentType = teamsMessage(e), "application/json"
+	case fleet.WebhookPagerDuty, fleet.WebhookOpsgenie:
+		value, m.contentType = d.pagerMessage(w, e, &m), "application/json"
 	}
 	var err error
 	m.body, err = json.Marshal(value)

@@ -39,7 +39,9 @@ func TestBodies(t *testing.T) {
 	head := fleet.Head{Revision: 431, ID: commit.ID}
 	for name, e := range map[string]event{
 		"revision": d.revisionEvent(r), "batch": d.batchEvent([]revisionData{d.revisionData(r, 0), d.revisionData(r, 0)}),
-		"rollout": d.documentEvent(r, r.events[0]), "gap": d.gapEvent(gapRetention, 3, 9, head), "history": d.gapEvent(gapHistory, 500, 431, head),
+		"rollout": d.documentEvent(r, r.events[0]), "completed": d.documentEvent(r, fleet.DocumentEvent{Type: fleet.EventRolloutCompleted, Kind: fleet.KindRollout, ID: "podinfo"}),
+		"recovered": d.clusterEvent(clusterstatus.FleetChange{ID: "fedcba9876543210", Type: clusterstatus.ClustersRecovered, At: commit.At, Recovered: 13}),
+		"gap":       d.gapEvent(gapRetention, 3, 9, head), "history": d.gapEvent(gapHistory, 500, 431, head),
 		"test": d.testEvent(&fleet.Webhook{ID: "log"}, "X"), "clusters": d.clusterEvent(clusterstatus.FleetChange{
 			ID: "0123456789abcdef", Type: clusterstatus.ClustersFailing, At: commit.At, Failing: 13, Began: 12, Recovered: 1,
 			BeganClusters: []string{"a.example.com", "b.example.com"}, RecoveredClusters: []string{"c.example.com"}, MoreCauses: 2,
@@ -49,8 +51,15 @@ func TestBodies(t *testing.T) {
 			}, {List: "namespaces", Input: "web", Cause: "", Clusters: 1, Cluster: "b.example.com", Example: clusterstatus.Event{Reason: "ApplyFailed"}}},
 		}),
 	} {
-		for _, format := range []string{fleet.WebhookStandard, fleet.WebhookSlack, fleet.WebhookTeams} {
-			m, err := d.message(&fleet.Webhook{ID: "log", Format: format}, e)
+		formats := []string{fleet.WebhookStandard, fleet.WebhookSlack, fleet.WebhookTeams}
+		switch pager := []string{fleet.WebhookPagerDuty, fleet.WebhookOpsgenie}; name {
+		case "completed", "recovered":
+			formats = pager
+		case "rollout", "clusters", "test":
+			formats = append(formats, pager...)
+		}
+		for _, format := range formats {
+			m, err := d.message(&fleet.Webhook{ID: "log", Format: format, URL: "https://pager.example.com/v2/alerts?routing_key=R1&api_key=G1"}, e)
 			require.NoError(t, err)
 			var got bytes.Buffer
 			require.NoError(t, json.Indent(&got, m.body, "", "  "))

@@ -49,6 +49,7 @@ func (c *clock) advance(d time.Duration) {
 type received struct {
 	header http.Header
 	body   []byte
+	url    string // path and query
 }
 
 func (r received) id() string { return r.header.Get("Webhook-Id") }
@@ -79,7 +80,7 @@ func newReceiver(t *testing.T) *receiver {
 		if answer != nil {
 			answer(w, req)
 		}
-		r.requests <- received{req.Header.Clone(), body}
+		r.requests <- received{req.Header.Clone(), body, req.URL.String()}
 	}))
 	t.Cleanup(r.Close)
 	return r

@@ -32,7 +32,7 @@ func TestPublicLibrary(t *testing.T) {
 	e.change(t)
 	got := r.next(t)
 	require.NoError(t, verifies(first, got))
-	changed := received{got.header, append([]byte(" "), got.body...)}
+	changed := received{got.header, append([]byte(" "), got.body...), got.url}
 	require.Error(t, verifies(first, changed))
 
 	e.update(t, store.Meta{}, func(tx *fleet.Tx) error { return tx.RotateWebhook("log", time.Now()) })

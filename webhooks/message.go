@@ -66,7 +66,7 @@ func documentText(e fleet.DocumentEvent, r *revision) string {
 	action := map[string]string{
 		fleet.EventRolloutCreated: "created", fleet.EventRolloutStageStarted: "started a stage", fleet.EventRolloutStageApproved: "a stage was approved", fleet.EventRolloutStageSkipped: "skipped a stage", fleet.EventRolloutPaused: "paused",
 		fleet.EventRolloutWaiting: "waits for the approval of a stage", fleet.EventRolloutCompleted: "completed", fleet.EventRolloutAborted: "aborted",
-		fleet.EventFreezeStarted: "started", fleet.EventFreezeEnded: "ended", fleet.EventSourceHeld: "an artifact is held", fleet.EventSourceFailed: "its artifact cannot be read",
+		fleet.EventFreezeStarted: "started", fleet.EventFreezeEnded: "ended", fleet.EventSourceHeld: "an artifact is held", fleet.EventSourceFailed: "its artifact cannot be read", fleet.EventSourceReady: "nothing is held or failed",
 	}[e.Type]
 	noun := map[fleet.Kind]string{fleet.KindFreeze: "Freeze", fleet.KindRollout: "Rollout", fleet.KindSource: "Source"}[e.Kind]
 	text := fmt.Sprintf("%s %s: %s", noun, e.ID, action)

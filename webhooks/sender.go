@@ -2,6 +2,7 @@ package webhooks
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,8 @@ type message struct {
 	id          string
 	contentType string
 	body        []byte
+	url         string // empty: that of the webhook
+	apiKey      string // of Opsgenie
 }
 
 // Result is the outcome of a request.
@@ -48,7 +51,7 @@ func (d *Deliverer) send(ctx context.Context, w *fleet.Webhook, m message) (r Re
 	}
 	ctx, cancel := d.withTimeout(ctx)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.URL, bytes.NewReader(m.body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, cmp.Or(m.url, w.URL), bytes.NewReader(m.body))
 	if err != nil {
 		return Result{Error: "the url is not valid"}
 	}
@@ -58,6 +61,9 @@ func (d *Deliverer) send(ctx context.Context, w *fleet.Webhook, m message) (r Re
 	req.Header.Set("Webhook-Id", m.id)
 	req.Header.Set("Webhook-Timestamp", strconv.FormatInt(at.Unix(), 10))
 	req.Header.Set("Webhook-Signature", d.sign(w, m.id, at, m.body))
+	if m.apiKey != "" {
+		req.Header.Set("Authorization", "GenieKey "+m.apiKey)
+	}
 	resp, err := d.client.Do(req)
 	if err != nil {
 		return Result{Error: requestError(ctx, err)}

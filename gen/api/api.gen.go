@@ -7260,7 +7260,7 @@ type Webhook struct {
 	// Example: environment=prod
 	Selector string `json:"selector,omitempty"`
 
-	// Format `standard`: CloudEvents. `slack` and `teams`: messages for these services.
+	// Format `standard`: CloudEvents. Others: messages for these services.
 	//
 	// Example: standard
 	Format string `json:"format"`
@@ -7329,7 +7329,7 @@ type WebhookCreate struct {
 	// Example: environment=prod
 	Selector string `json:"selector,omitempty"`
 
-	// Format `standard`, the default: CloudEvents. `slack` and `teams`: a message for an incoming webhook of Slack, or of a workflow of Microsoft Teams.
+	// Format `standard`, the default: CloudEvents. `slack` and `teams`: a message for an incoming webhook of Slack, or of a workflow of Microsoft Teams. `pagerduty` and `opsgenie`: events that trigger and resolve alerts; the query of the URL has the key of the integration, as `routing_key` or `api_key`, and `events` is empty.
 	//
 	// Example: standard
 	Format string `json:"format,omitempty"`
@@ -7408,7 +7408,7 @@ type WebhookPatch struct {
 	// Example: environment=prod
 	Selector nullable.Nullable[string] `json:"selector,omitempty"`
 
-	// Format `standard`, the default: CloudEvents. `slack` and `teams`: a message for an incoming webhook of Slack, or of a workflow of Microsoft Teams.
+	// Format `standard`, the default: CloudEvents. `slack` and `teams`: a message for an incoming webhook of Slack, or of a workflow of Microsoft Teams. `pagerduty` and `opsgenie`: events that trigger and resolve alerts; the query of the URL has the key of the integration, as `routing_key` or `api_key`, and `events` is empty.
 	//
 	// Example: standard
 	Format string `json:"format,omitempty"`
@@ -7480,7 +7480,7 @@ type WebhookUpdate struct {
 	// Example: environment=prod
 	Selector string `json:"selector,omitempty"`
 
-	// Format `standard`, the default: CloudEvents. `slack` and `teams`: a message for an incoming webhook of Slack, or of a workflow of Microsoft Teams.
+	// Format `standard`, the default: CloudEvents. `slack` and `teams`: a message for an incoming webhook of Slack, or of a workflow of Microsoft Teams. `pagerduty` and `opsgenie`: events that trigger and resolve alerts; the query of the URL has the key of the integration, as `routing_key` or `api_key`, and `events` is empty.
 	//
 	// Example: standard
 	Format string `json:"format,omitempty"`
