@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/fips140"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -278,7 +279,7 @@ func listen(ctx context.Context, cfg config, srv *server.Server, handler http.Ha
 		replica.Run(following)
 	}()
 	logger.LogAttrs(ctx, slog.LevelInfo, "listening", slog.String("addr", ln.Addr().String()), slog.String("mode", cfg.mode),
-		slog.String("store", cfg.db.name()), slog.Bool("tls", tlsConfig != nil), slog.String("version", version))
+		slog.String("store", cfg.db.name()), slog.Bool("tls", tlsConfig != nil), slog.Bool("fips140", fips140.Enabled()), slog.String("version", version))
 	err = server.Serve(ctx, ln, handler, tlsConfig, logger)
 	stopFollowing()
 	<-done
