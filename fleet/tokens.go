@@ -20,8 +20,11 @@ const MaxOverlap = 30 * 24 * time.Hour
 const maxSecrets = 5
 
 // Tokens returns the managed tokens, sorted by id.
-func (s *State) Tokens(keep func(name, clusterID string) bool) []*Document {
-	return s.sorted(KindToken, func(d *Document) bool { return keep(d.token().Name, d.token().ClusterID) })
+func (s *State) Tokens(keep func(name, clusterID string, expires *time.Time) bool) []*Document {
+	return s.sorted(KindToken, func(d *Document) bool {
+		t := d.token()
+		return keep(t.Name, t.ClusterID, t.ExpiresAt)
+	})
 }
 
 // NewToken is a token to create. The caller provides ID and Secret, since they are random.

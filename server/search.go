@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -154,7 +155,7 @@ func (f *search) documents(admin bool) {
 	if !admin {
 		return
 	}
-	for _, doc := range f.st.Tokens(func(name, _ string) bool { return f.rankOf(strings.ToLower(name)) != rankNone }) {
+	for _, doc := range f.st.Tokens(func(name, _ string, _ *time.Time) bool { return f.rankOf(strings.ToLower(name)) != rankNone }) {
 		name := doc.View().(*api.Token).Name
 		f.add(f.rankOf(strings.ToLower(name)), api.SearchResult{Kind: string(fleet.KindToken), ID: doc.ID, Name: name})
 	}

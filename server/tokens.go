@@ -21,8 +21,10 @@ func (s *Server) ListTokens(c echo.Context, p api.ListTokensParams) error {
 	if err != nil {
 		return err
 	}
-	return listViews(c, st.Tokens(func(name, cluster string) bool {
-		return (p.Name == nil || *p.Name == name) && (p.ClusterID == nil || *p.ClusterID == cluster)
+	now := s.cfg.Now()
+	return listViews(c, st.Tokens(func(name, cluster string, expires *time.Time) bool {
+		soon := p.ExpiresWithinDays == nil || expires != nil && expires.After(now) && !expires.After(now.AddDate(0, 0, *p.ExpiresWithinDays))
+		return soon && (p.Name == nil || *p.Name == name) && (p.ClusterID == nil || *p.ClusterID == cluster)
 	}), p.Limit, p.Offset, s.tokenView)
 }
 

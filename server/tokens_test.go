@@ -287,3 +287,27 @@ func TestLastUseOfTokens(t *testing.T) {
 	}
 	require.Equal(t, map[any]any{"poll-demo": lastUse(poll), "ci": lastUse(ci), "poll-again": nil}, listed)
 }
+
+// TestTokensThatExpireSoon: the filter lists tokens that end within a time, and not those that have ended.
+func TestTokensThatExpireSoon(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	for name, days := range map[string]int{"past": 1, "soon": 31, "next": 32, "late": 400} {
+		w.issue(`{"name":"` + name + `","role":"read","expires_at":"` + w.clock.Now().AddDate(0, 0, days).UTC().Format(time.RFC3339) + `"}`)
+	}
+	w.issue(`{"name":"never","role":"read"}`)
+	w.clock.advance(48 * time.Hour)
+	names := func(query string) (out []any) {
+		for _, token := range w.get("/tokens?" + query).want(200).list() {
+			out = append(out, token["name"])
+		}
+		return out
+	}
+	require.ElementsMatch(t, []any{"soon", "next"}, names("expires_within_days=30"))
+	require.Equal(t, []any{"soon"}, names("expires_within_days=30&name=soon"))
+	require.Len(t, names("expires_within_days=30&limit=1"), 1)
+	require.Empty(t, names("expires_within_days=1"))
+	for _, days := range []string{"0", "-1", "x", "3651", "99999999999999999999"} {
+		w.get("/tokens?expires_within_days="+days).problem(400, "validation_error")
+	}
+}

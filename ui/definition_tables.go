@@ -3,13 +3,18 @@ package ui
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/client"
+	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
 // tableRows is the number of documents that the page of definitions shows of a kind with columns; the kind's own page has all.
@@ -149,18 +154,20 @@ func sortRows(rows []documentRow, column int, descending bool) {
 	})
 }
 
-// table returns the rows sorted by the field of a column, or as the kind is at first, with links that keep the search.
-func (k kind) table(rows []documentRow, sort, search string) documentTable {
+// table returns the rows sorted by the field of a column, or as the kind is at first, with links that keep the other parameters.
+func (k kind) table(rows []documentRow, sort string, kept url.Values) documentTable {
 	by, descending := strings.CutPrefix(cmp.Or(sort, k.sortedBy, "id"), "-")
 	at := slices.IndexFunc(k.columns, func(c column) bool { return c.Field == by })
 	sortRows(rows, at, descending)
-	return documentTable{k.sortLinks(at, descending, search), rows}
+	return documentTable{k.sortLinks(at, descending, kept), rows}
 }
 
 type documentListView struct {
 	frame
 	List, Query, Sort string
-	New               string // the address of the form that creates one; empty: none
+	Soon              string   // the query parameter of the expiry; empty: all documents
+	Expiry            []choice // of tokens: all, and those that expire soon
+	New               string   // the address of the form that creates one; empty: none
 	Table             documentTable
 	Pages             pager
 	All               int
@@ -176,23 +183,33 @@ func showDocuments(req *pageRequest) error {
 	if k.admin && !req.may("admin") {
 		return errNotAdmin
 	}
+	view := documentListView{List: list, Query: req.query("q"), Sort: req.query("sort")}
+	if k.name == kindToken {
+		if view.Soon = req.query("expires"); view.Soon != "" {
+			view.Soon, k.listAll = "soon", listExpiringTokens
+		}
+		view.Expiry = []choice{{"All", link("definitions", list), view.Soon == ""}, {fmt.Sprintf("Expire within %d days", expirySoon), expiringTokens, view.Soon != ""}}
+	}
 	rows, err := k.documents(req)
 	if err != nil {
 		return err
 	}
-	view := documentListView{List: list, Query: req.query("q"), Sort: req.query("sort"), All: len(rows)}
+	view.All = len(rows)
 	if search := strings.ToLower(strings.TrimSpace(view.Query)); search != "" {
 		rows = slices.DeleteFunc(rows, func(r documentRow) bool { return !r.contains(search) })
 	}
 	if k.name == kindFreeze {
 		view.New = req.newFreezeLink()
 	}
-	view.Table = k.table(rows, view.Sort, view.Query)
 	query := url.Values{}
-	for name, value := range map[string]string{"q": view.Query, "sort": view.Sort} {
+	for name, value := range map[string]string{"q": view.Query, "expires": view.Soon} {
 		if value != "" {
 			query.Set(name, value)
 		}
+	}
+	view.Table = k.table(rows, view.Sort, query)
+	if view.Sort != "" {
+		query.Set("sort", view.Sort)
 	}
 	offset := min(req.offset(), len(rows))
 	view.Table.Rows = rows[offset:min(offset+rowsPerPage, len(rows))]
@@ -201,8 +218,24 @@ func showDocuments(req *pageRequest) error {
 	return req.show("documents", view)
 }
 
+// expiringTokens is the list of the tokens that expire soon.
+var expiringTokens = link("definitions", "tokens") + "?expires=soon"
+
+func listExpiringTokens(ctx context.Context, fleet *client.Client) (*http.Response, error) {
+	return fleet.ListTokens(ctx, &api.ListTokensParams{Limit: new(maxListedTokens), ExpiresWithinDays: new(expirySoon)})
+}
+
+// countExpiringTokens returns the number of tokens that expire soon.
+func (req *pageRequest) countExpiringTokens() (int, error) {
+	list, err := req.fleet.ListTokensWithResponse(req.r.Context(), &api.ListTokensParams{Limit: new(1), ExpiresWithinDays: new(expirySoon)})
+	if err != nil {
+		return 0, err
+	}
+	return totalOf(list.HTTPResponse)
+}
+
 // sortLinks returns the titles of the columns, the name first, with links that sort by them or turn the order around.
-func (k kind) sortLinks(sorted int, descending bool, search string) (links []sortLink) {
+func (k kind) sortLinks(sorted int, descending bool, kept url.Values) (links []sortLink) {
 	for i, c := range append([]column{{"Name", "id"}}, k.columns...) {
 		to, out := c.Field, sortLink{Title: c.Title}
 		if i-1 == sorted {
@@ -210,10 +243,8 @@ func (k kind) sortLinks(sorted int, descending bool, search string) (links []sor
 				out.Sorted, to = "ascending", "-"+to
 			}
 		}
-		query := url.Values{"sort": {to}}
-		if search != "" {
-			query.Set("q", search)
-		}
+		query := maps.Clone(kept)
+		query.Set("sort", to)
 		out.Link = link("definitions", k.list) + "?" + query.Encode()
 		links = append(links, out)
 	}

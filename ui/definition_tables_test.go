@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -51,6 +52,15 @@ func TestTablesOfDocuments(t *testing.T) {
 	require.Equal(t, []string{"ci-17"}, names("/ui/definitions/tokens?q=job+17"))
 	require.Equal(t, "soon", names("/ui/definitions/tokens?sort=-id")[0])
 	require.Equal(t, "ci-00", names("/ui/definitions/tokens?sort=id")[0])
+
+	env.call("POST", "/tokens", `{"name":"next-week","role":"read","description":"job x","expires_at":"`+env.now().AddDate(0, 0, 7).UTC().Format(time.RFC3339)+`"}`)
+	require.Equal(t, []string{"next-week"}, names("/ui/definitions/tokens?expires=soon"))
+	require.Empty(t, names("/ui/definitions/tokens?expires=soon&q=ci"))
+	soon := env.get("/ui/definitions/tokens?expires=soon&q=job").body
+	require.Contains(t, soon, `<a href="/ui/definitions/tokens?expires=soon" aria-current="true">Expire within 30 days</a>`)
+	require.Contains(t, soon, `<input type="hidden" name="expires" value="soon">`)
+	require.Contains(t, soon, `href="/ui/definitions/tokens?expires=soon&amp;q=job&amp;sort=id"`)
+	require.Contains(t, env.get("/ui/").body, `<a href="/ui/definitions/tokens?expires=soon">1 token</a> expires within 30 days.`)
 	require.Contains(t, env.get("/ui/definitions/tokens?sort=id").body, `<th scope="col" aria-sort="ascending"><a href="/ui/definitions/tokens?sort=-id">Name</a>`)
 	require.Contains(t, env.get("/ui/definitions/tokens?q=%3Cb%3E").body, "Nothing matches.")
 	require.Empty(t, names("/ui/definitions/tokens?offset=1000000"))
@@ -59,6 +69,7 @@ func TestTablesOfDocuments(t *testing.T) {
 	require.Equal(t, []string{"year-end"}, names("/ui/definitions/freezes"))
 
 	env.signIn(env.issueToken("reader", "read"))
+	require.NotContains(t, env.get("/ui/").body, "within 30 days")
 	for _, list := range []string{"tokens", "access"} {
 		require.NotContains(t, env.get("/ui/definitions/"+list).body, "team-web")
 		require.Equal(t, 403, env.get("/ui/definitions/"+list).status)

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"encoding/json"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -65,7 +66,7 @@ func (req *pageRequest) firstDocuments(k kind) (definitionList, error) {
 	if err != nil {
 		return definitionList{}, err
 	}
-	list := definitionList{List: k.list, Count: len(rows), All: link("definitions", k.list), Table: k.table(rows, "", "")}
+	list := definitionList{List: k.list, Count: len(rows), All: link("definitions", k.list), Table: k.table(rows, "", url.Values{})}
 	list.Table.Rows = rows[:min(len(rows), tableRows)]
 	return list, nil
 }

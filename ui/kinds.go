@@ -34,6 +34,9 @@ const componentList = "platform-components"
 // maxListedTokens is the number of tokens that are listed and searched: each cluster may have one.
 const maxListedTokens = 1000
 
+// expirySoon is the number of days before the end of a token in which the page points to it.
+const expirySoon = 30
+
 // kinds are all kinds except resources, which have one kind for each resource type: resourceKind.
 var kinds = []kind{
 	{
@@ -140,7 +143,7 @@ var kinds = []kind{
 		},
 	},
 	{
-		name: "token", list: "tokens", title: "Tokens", serviceOnly: true, admin: true,
+		name: kindToken, list: "tokens", title: "Tokens", serviceOnly: true, admin: true,
 		columns: []column{{"Role", "role"}, {"Cluster", "cluster_id"}, {"Expires", "expires_at"}, {"Last use", "last_used_at"}, {"Created", "created_at"}, {"Description", "description"}}, sortedBy: "expires_at",
 		get: func(ctx context.Context, fleet *client.Client, id string, _ *int64) (*http.Response, error) {
 			return fleet.GetToken(ctx, id, nil)
@@ -228,6 +231,9 @@ func listTitle(list string) string { return kindOfList(list).title }
 
 // kindFreeze is the kind of freezes in the API.
 const kindFreeze = "freeze"
+
+// kindToken is the kind of tokens in the API.
+const kindToken = "token"
 
 // kindRollout is the kind of rollouts in the API.
 const kindRollout = "rollout"

@@ -19,6 +19,8 @@ type overviewView struct {
 	// SharedTokens are the clusters that polled with a shared token within an hour.
 	SharedTokens     int
 	SharedTokensLink string
+	ExpiringTokens   int // of tokens that expire soon, for administrators
+	ExpiringLink     string
 	MayAdd           bool      // the page offers the form that adds a cluster
 	FirstRun         *firstRun // until the first cluster has polled
 	Tiles            []tile    // of states that need attention and have clusters
@@ -100,6 +102,12 @@ func showOverview(req *pageRequest) error {
 	}
 	if view.Pins, view.MorePins, err = req.pinnedClusters(); err != nil {
 		return err
+	}
+	if req.may("admin") {
+		if view.ExpiringTokens, err = req.countExpiringTokens(); err != nil {
+			return err
+		}
+		view.ExpiringLink = expiringTokens
 	}
 	view.frame = req.frame("Fleet", "overview")
 	return req.show("overview", view)

@@ -179,8 +179,8 @@ func setupIncident(t *testing.T, clusters int) *testEnv {
 	env.reportAll()
 	env.createRollout("grafana-8.2")
 	env.act("grafana-8.2", "start")
-	for name, expires := range map[string]string{"ci-old": "2099-01-02T00:00:00Z", "ci-new": "2099-06-01T00:00:00Z"} {
-		env.call("POST", "/tokens", `{"name":"`+name+`","role":"read","expires_at":"`+expires+`"}`)
+	for name, days := range map[string]int{"ci-old": 20, "ci-new": 200} {
+		env.call("POST", "/tokens", `{"name":"`+name+`","role":"read","expires_at":"`+env.now().AddDate(0, 0, days).UTC().Format(time.RFC3339)+`"}`)
 	}
 	env.api.CountClusters()
 	return env
@@ -253,8 +253,10 @@ var fleetTasks = []question{
 		a.sees("main", "Through layers, components and definitions", "Tokens that may change everything")
 	}},
 	{"Which tokens expire this month?", 1, func(a *user) {
-		a.follow(`nav a[href="/ui/definitions"]`)
-		a.sees("main", "Tokens\n2", "Expires", "ci-old\tread\t\t2099-01-02")
+		a.sees("main", "1 token expires within 30 days.")
+		a.follow(`.lead a[href="/ui/definitions/tokens?expires=soon"]`)
+		a.sees("main", "Tokens 1", "Expires", "Last use", "ci-old\tread")
+		require.NotContains(a.T, a.Text("main"), "ci-new")
 	}},
 	{"What changed on a cluster between two and four at night?", 2, func(a *user) {
 		at := fleetCreatedAt().Truncate(time.Minute)

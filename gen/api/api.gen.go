@@ -7588,6 +7588,9 @@ type DryRun = bool
 // Environment defines model for Environment.
 type Environment = string
 
+// ExpiresWithinDays defines model for ExpiresWithinDays.
+type ExpiresWithinDays = int
+
 // FieldManager defines model for FieldManager.
 type FieldManager = string
 
@@ -10793,6 +10796,9 @@ type ListTokensParams struct {
 
 	// ClusterID Only tokens of this cluster.
 	ClusterID *TokenCluster `form:"cluster_id,omitempty" json:"cluster_id,omitempty"`
+
+	// ExpiresWithinDays Only tokens that have not expired, and expire within this number of days.
+	ExpiresWithinDays *ExpiresWithinDays `form:"expires_within_days,omitempty" json:"expires_within_days,omitempty"`
 
 	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`

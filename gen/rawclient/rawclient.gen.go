@@ -24247,6 +24247,18 @@ func NewListTokensRequest(server string, params *ListTokensParams) (*http.Reques
 
 		}
 
+		if params.ExpiresWithinDays != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "expires_within_days", *params.ExpiresWithinDays, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if encoded := queryValues.Encode(); encoded != "" {
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
