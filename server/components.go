@@ -1,6 +1,7 @@
 package server
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 
@@ -75,6 +76,11 @@ func (s *Server) GetPlatformComponentUsage(c echo.Context, id string, _ api.GetP
 	if err != nil {
 		return err
 	}
+	for _, v := range usage.Variants {
+		usage.Environments = slices.AppendSeq(usage.Environments, maps.Keys(v.Environments))
+	}
+	slices.SortFunc(usage.Environments, s.cfg.Replica.Rules().CompareEnvironments)
+	usage.Environments = slices.Compact(usage.Environments)
 	return response.WriteJSON(c, http.StatusOK, usage)
 }
 

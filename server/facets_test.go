@@ -109,4 +109,8 @@ func TestEnvironmentsInPromotionOrder(t *testing.T) {
 	want := []any{"dev", "qa", "uat", "prod"}
 	require.Equal(t, want, environments(at(w.get("/status/components?by=environment").want(200).json(), "columns")))
 	require.Equal(t, want, environments(at(w.get("/status?facets=true").want(200).json(), "facets", 0, "values")))
+	for i := range 4 {
+		w.patch(fmt.Sprintf("/clusters/c-%d", i), `{"platform_components":[{"id":"podinfo"}]}`).want(200)
+	}
+	require.Equal(t, want, w.get("/platform_components/podinfo/usage").want(200).json()["environments"])
 }

@@ -122,8 +122,8 @@ const (
 )
 
 // addClusterCounts adds the numbers of clusters to revisions, the newest first. The list does not fail because of them: what takes too
-// long is not counted, and a commit that alone takes too long is not tried again.
-func (s *Server) addClusterCounts(c echo.Context, st *fleet.State, revisions []api.RevisionSummary) error {
+// long is not counted, and a commit that alone takes too long is not tried again. counted: only those that were counted before.
+func (s *Server) addClusterCounts(c echo.Context, st *fleet.State, revisions []api.RevisionSummary, counted bool) error {
 	request := requestOf(c).job.Context()
 	ctx, stop := context.WithTimeout(request, cmp.Or(s.clusterCounts.limit, maxCountingTime))
 	defer stop()
@@ -134,7 +134,7 @@ func (s *Server) addClusterCounts(c echo.Context, st *fleet.State, revisions []a
 		n, known := s.clusterCounts.known[rev.CommitID]
 		s.clusterCounts.mu.Unlock()
 		if !known {
-			if added == newClusterCounts || added > 0 && ctx.Err() != nil {
+			if counted || added == newClusterCounts || added > 0 && ctx.Err() != nil {
 				continue
 			}
 			added++

@@ -58,7 +58,7 @@ func (s *Server) ListRevisions(c echo.Context, p api.ListRevisionsParams) error 
 		out[i] = revisionSummary(sum)
 	}
 	if value(p.Clusters) {
-		if err := s.addClusterCounts(c, st, out); err != nil {
+		if err := s.addClusterCounts(c, st, out, value(p.Counted)); err != nil {
 			return err
 		}
 	}

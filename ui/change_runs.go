@@ -100,10 +100,10 @@ func days(rows []changeRow) (out []day) {
 	return out
 }
 
-// readChanges reads a page of the list of changes: more revisions where many are of the same change, then without the numbers of clusters,
-// since each number takes a comparison of all clusters.
+// readChanges reads a page of the list of changes: more revisions where many are of the same change, then without the numbers of clusters.
+// A number that was not counted before takes a comparison of all clusters, so an open page requests it: see changesView.Count.
 func (req *pageRequest) readChanges(p api.ListRevisionsParams) (rows []changeRow, next string, err error) {
-	p.Limit, p.Clusters = new(changesPerPage), new(true)
+	p.Limit, p.Clusters, p.Counted = new(changesPerPage), new(true), new(!isRefresh(req.r) && req.query("count") == "")
 	for {
 		var more []changeRow
 		if more, next, err = req.changes(&p); err != nil {

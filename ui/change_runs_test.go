@@ -46,7 +46,14 @@ func TestChangeRuns(t *testing.T) {
 	env.commitAs("ada", "CHG-13", patched(fleet.KindCluster, clusterID(4), `{"labels":{"owner":"web"}}`)) // 48: by another
 	env.commitAs("ada", "CHG-14", patched(fleet.KindCluster, clusterID(5), `{"labels":{"owner":"web"}}`)) // 49: only two
 	env.signIn(readToken)
+	first := env.get("/ui/changes").body
+	require.NotContains(t, first, "on 8 clusters", "a first view does not wait for the numbers")
+	require.Contains(t, first, `<div id="live" data-incomplete>`, "the script requests them")
+	require.Contains(t, first, `<noscript><p class="faint"><a href="/ui/changes?count=true">`)
+	env.get("/ui/changes", "X-Refresh", "true")
 	page := env.get("/ui/changes").body
+	require.NotContains(t, page, "data-incomplete", "numbers that are known are shown at once")
+	require.Equal(t, strings.Count(env.get("/ui/changes?count=true").body, "on 8 clusters"), strings.Count(env.get("/ui/changes").body, "on 8 clusters"))
 	for revision := 1; revision <= 49; revision++ {
 		require.Equal(t, 1, strings.Count(page, fmt.Sprintf(`<a class="rev" href="/ui/changes/%d">`, revision)), "revision %d", revision)
 	}
@@ -107,6 +114,7 @@ func TestChangeRunsInBrowser(t *testing.T) {
 	a := &user{Browser: signInBrowser(t, env), env: env}
 	a.Run(chromedp.Navigate(env.http.URL + "/ui/changes"))
 	a.Screenshot("page-changes.png")
+	a.Run(chromedp.Poll(`document.querySelector("main").textContent.includes("on 300 clusters")`, nil)) // the script requests the numbers at once
 	a.Click(".run summary")
 	a.sees(".run", "5 revisions", "7.0.3", "on 300 clusters, until revision 8")
 	a.Screenshot("page-changes-open.png")

@@ -22,6 +22,7 @@ type changesView struct {
 	Problem         string // with a time; empty: none
 	Days            []day
 	Older, All      string
+	Count           string // the address with the numbers of clusters, which the page's script requests; empty: it has them
 }
 
 // formTime is the format of the times that a form sends; the page asks for UTC.
@@ -79,6 +80,11 @@ func showChanges(req *pageRequest) error {
 			setChangedAgain(rows)
 		}
 		view.Days, next = days(rows), older
+		if !slices.ContainsFunc(rows, func(r changeRow) bool { return r.Clusters > 0 }) && !isRefresh(req.r) && req.query("count") == "" {
+			query := req.r.URL.Query()
+			query.Set("count", "true")
+			view.Count = prefix + "/changes?" + query.Encode()
+		}
 	}
 	if next != "" {
 		query := req.r.URL.Query()

@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"cmp"
 	"net/url"
 	"slices"
 
@@ -120,20 +119,14 @@ func showComponent(req *pageRequest) error {
 	if err != nil {
 		return err
 	}
-	environments, _, err := req.facet("environment", &api.GetStatusParams{Component: &id})
-	if err != nil {
-		return err
-	}
 	view := componentView{Component: *doc.JSON200, Managed: req.managedBy(doc.HTTPResponse), Row: makeComponentRow(*doc.JSON200, *status.JSON200), Disabled: usage.JSON200.Disabled, More: historyLink("platform_component", id)}
 	for _, variant := range usage.JSON200.Variants {
 		row := variantRow{ComponentVariant: variant, Version: versionText(variant.ComponentVersion, variant.OCITag), Link: filter{Component: id, Version: variant.ComponentVersion, Tag: variant.OCITag}.page()}
-		for name, n := range variant.Environments {
-			row.Environments = append(row.Environments, namedCount{name, n})
+		for _, name := range usage.JSON200.Environments {
+			if n := variant.Environments[name]; n > 0 {
+				row.Environments = append(row.Environments, namedCount{name, n})
+			}
 		}
-		at := func(name string) int {
-			return slices.IndexFunc(environments, func(v api.FacetValue) bool { return v.Value == name })
-		}
-		slices.SortFunc(row.Environments, func(a, b namedCount) int { return cmp.Or(at(a.Name)-at(b.Name), cmp.Compare(a.Name, b.Name)) })
 		row.Clusters = variant.ClusterIds[:min(len(variant.ClusterIds), maxVariantClusters)]
 		row.More = variant.Clusters - len(row.Clusters)
 		view.Variants = append(view.Variants, row)

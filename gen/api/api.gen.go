@@ -1344,6 +1344,11 @@ type ComponentUsage struct {
 
 	// Variants One entry for each combination of settings, the most frequent first.
 	Variants []ComponentVariant `json:"variants"`
+
+	// Environments The environments of these clusters, in the order of `ENVIRONMENTS`.
+	//
+	// Example: ["dev","prod"]
+	Environments []string `json:"environments,omitempty"`
 }
 
 // ComponentVariant What some clusters run of a component.
@@ -7573,6 +7578,9 @@ type ComponentVersion = string
 // CountClusters defines model for CountClusters.
 type CountClusters = bool
 
+// CountedClusters defines model for CountedClusters.
+type CountedClusters = bool
+
 // Cursor defines model for Cursor.
 type Cursor = string
 
@@ -10118,6 +10126,9 @@ type ListRevisionsParams struct {
 
 	// Clusters true: with the number of clusters on which each revision changed inputs, except for principals whose right `read` has limits. One answer counts at most ten revisions that were not counted before, and for a second; the next one counts more. A revision that alone takes longer is not counted.
 	Clusters *CountClusters `form:"clusters,omitempty" json:"clusters,omitempty"`
+
+	// Counted true: with `clusters`, only the numbers that were counted before, since a count compares all clusters.
+	Counted *CountedClusters `form:"counted,omitempty" json:"counted,omitempty"`
 
 	// After Watch: the revisions after this one, oldest first; 0: from the first one. `REVISION:COMMIT-ID` also verifies that the history has that commit.
 	After *After `form:"after,omitempty" json:"after,omitempty"`

@@ -20341,6 +20341,18 @@ func NewListRevisionsRequest(server string, params *ListRevisionsParams) (*http.
 
 		}
 
+		if params.Counted != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "counted", *params.Counted, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.After != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "after", *params.After, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {

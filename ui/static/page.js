@@ -187,6 +187,7 @@ function disconnect() {
   revisions = null;
 }
 connect();
+if (live()?.dataset.incomplete !== undefined) refresh(); // the page has parts that take longer
 setInterval(() => { connect(); refresh(); }, refreshMillis);
 document.addEventListener("visibilitychange", () => {
   if (document.hidden) return disconnect(); // a browser has few connections
