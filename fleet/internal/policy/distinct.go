@@ -38,19 +38,21 @@ type clusterList struct {
 	of *Effect
 }
 
-// distinct returns one of the clusters that have equal values in some fields, and whether it is known from before.
-func (e *Effect) distinct(read clusterFields) (list ref.Val, known bool, err error) {
+// distinct returns one of the clusters that have equal values in some fields, and the steps that this takes, if it was not known: for each
+// cluster, each list and each entry.
+func (e *Effect) distinct(read clusterFields) (list ref.Val, steps uint64, err error) {
 	if list := e.distinctLists[read]; list != nil {
-		return list, true, nil
+		return list, 0, nil
 	}
 	var out []*Cluster
 	var last distinctKey // most clusters are equal to the one before
 	seen := map[distinctKey]bool{}
 	for _, c := range e.Clusters {
-		key, err := e.keyOf(c, read)
+		key, entries, err := e.keyOf(c, read)
 		if err != nil {
-			return nil, false, err
+			return nil, 0, err
 		}
+		steps += 2 + entries
 		if len(out) == 0 || key != last && !seen[key] {
 			seen[key] = true
 			out = append(out, c)
@@ -61,10 +63,10 @@ func (e *Effect) distinct(read clusterFields) (list ref.Val, known bool, err err
 		e.distinctLists = map[clusterFields]ref.Val{}
 	}
 	e.distinctLists[read] = listOf(clusterType, out)
-	return e.distinctLists[read], false, nil
+	return e.distinctLists[read], steps, nil
 }
 
-func (e *Effect) keyOf(c *Cluster, read clusterFields) (key distinctKey, err error) {
+func (e *Effect) keyOf(c *Cluster, read clusterFields) (key distinctKey, entries uint64, err error) {
 	if read.removals {
 		key.removals = c.Removals
 	}
@@ -79,24 +81,28 @@ func (e *Effect) keyOf(c *Cluster, read clusterFields) (key distinctKey, err err
 	}
 	for i, name := range listNames {
 		if read.lists[i] {
-			if key.lists[i], err = e.entriesOf(c.Lists, name); err != nil {
-				return key, err
+			text, n, err := e.entriesOf(c.Lists, name)
+			if err != nil {
+				return key, 0, err
 			}
+			key.lists[i] = text
+			entries += 1 + n
 		}
 	}
-	return key, nil
+	return key, entries, nil
 }
 
-// entriesOf returns a text that is equal for clusters with the same entries in a list.
-func (e *Effect) entriesOf(l *Lists, name ListName) (string, error) {
+// entriesOf returns a text that is equal for clusters with the same entries in a list, and their number.
+func (e *Effect) entriesOf(l *Lists, name ListName) (text string, n uint64, err error) {
 	if l == nil {
-		return "", nil
+		return "", 0, nil
 	}
 	if err := l.fill(name); err != nil {
-		return "", err
+		return "", 0, err
 	}
 	var key []byte
 	add := func(entry any) {
+		n++
 		id, known := e.entries[entry]
 		if !known {
 			if e.entries == nil {
@@ -119,7 +125,7 @@ func (e *Effect) entriesOf(l *Lists, name ListName) (string, error) {
 			addAll(l.Resources[of], add)
 		}
 	}
-	return string(key), nil
+	return string(key), n, nil
 }
 
 func addAll[T any](entries []*Entry[T], add func(any)) {

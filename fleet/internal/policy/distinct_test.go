@@ -114,3 +114,21 @@ func TestDistinctClusters(t *testing.T) {
 		}
 	})
 }
+
+// TestDistinctSteps: the comparison of clusters takes steps for each entry of a list, so that large lists are no way around the limit.
+func TestDistinctSteps(t *testing.T) {
+	t.Parallel()
+	var entries []*Entry[api.FluxNamespace]
+	for i := range 100 {
+		entries = append(entries, &Entry[api.FluxNamespace]{ID: fmt.Sprint(i)})
+	}
+	in := &Input{Change: &Change{}, Effect: func() (*Effect, error) {
+		return &Effect{Clusters: []*Cluster{{ID: "a", After: &Version{}, Lists: &Lists{Namespaces: entries}}, {ID: "b", After: &Version{}, Lists: &Lists{Namespaces: entries}}}}, nil
+	}}
+	p, err := Compile("!effect.clusters.exists(c, has(c.lists.namespaces) && c.removals > 0)", "")
+	require.NoError(t, err)
+	budget := NewBudget()
+	_, err = p.Eval(t.Context(), in, budget)
+	require.NoError(t, err)
+	require.Greater(t, NewBudget().left-budget.left, uint64(2*100))
+}

@@ -160,13 +160,11 @@ func (a *meteredAttribute) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	out := a.InterpretableAttribute.Exec(frame)
 	a.meter.spend(a.steps, out, bytesReadPerStep)
 	if list, ok := out.(clusterList); ok && a.loop != nil && len(list.of.Clusters) > 1 {
-		distinct, known, err := list.of.distinct(*a.loop)
+		distinct, steps, err := list.of.distinct(*a.loop)
 		if err != nil {
 			return types.WrapErr(err)
 		}
-		if !known {
-			a.meter.charge(uint64(len(list.of.Clusters)))
-		}
+		a.meter.charge(steps)
 		return distinct
 	}
 	return out
