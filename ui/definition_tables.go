@@ -22,9 +22,12 @@ const tableRows = 8
 
 // documentCell is a value in a table: a time or a text.
 type documentCell struct {
-	Time time.Time
-	Text string
+	Title string // of its column
+	Time  time.Time
+	Text  string
 }
+
+func (c documentCell) empty() bool { return c.Time.IsZero() && c.Text == "" }
 
 // documentRow is a document in a table.
 type documentRow struct {
@@ -72,6 +75,7 @@ func (k kind) documents(req *pageRequest) (rows []documentRow, err error) {
 			if err != nil {
 				return nil, err
 			}
+			cell.Title = c.Title
 			row.Cells = append(row.Cells, cell)
 		}
 		rows = append(rows, row)
@@ -139,8 +143,8 @@ func sortRows(rows []documentRow, column int, descending bool) {
 		order := strings.Compare(a.Text(), b.Text())
 		if column >= 0 {
 			x, y := a.Cells[column], b.Cells[column]
-			if (x == documentCell{}) != (y == documentCell{}) {
-				if (x == documentCell{}) {
+			if x.empty() != y.empty() {
+				if x.empty() {
 					return 1
 				}
 				return -1

@@ -104,7 +104,7 @@ func (req *pageRequest) readFreezes() error {
 func stopForm(req *pageRequest) (changeForm, error) {
 	const note = "Until the freeze ends, every change of what these clusters are served is refused, and stages of rollouts do not start. Clusters keep what they are served, and polls continue."
 	form := changeForm{
-		Headline: "Stop all changes", Button: "Stop", NavSection: "overview", Destructive: true, Notes: []string{note},
+		Headline: "Stop all changes", Button: "Stop changes", NavSection: "overview", Destructive: true, Notes: []string{note},
 		Crumbs: []pageLink{{"Overview", prefix + "/"}}, Confirm: allClusters, Freeze: &api.FreezeCreate{ID: freezeAll, All: true}, Command: "frs freeze --all --reason REASON",
 	}
 	environments, _, err := req.facet("environment", &api.GetStatusParams{})

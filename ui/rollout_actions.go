@@ -55,7 +55,7 @@ func rolloutActions(r api.Rollout) (out []rolloutAction) {
 		name := ""
 		if stage >= 0 {
 			name = r.Stages[stage].Name
-			label += " " + name
+			label += " stage " + name
 		}
 		out = append(out, rolloutAction{label + "…", rolloutLink(r.ID, action, name), len(out) == 0})
 	}

@@ -215,7 +215,7 @@ func TestRolloutApproval(t *testing.T) {
 	env.call(http.MethodPost, "/rollouts", `{"id":"grafana-8.2","operations":[{"op":"patch","kind":"platform_component","id":"grafana","patch":{"component_version":"8.2.0"}}],`+
 		`"stages":[{"name":"all","all":true,"approval":true}]}`)
 	const page = "/ui/rollouts/grafana-8.2"
-	labels := map[string]string{"approve": "Approve all…", "start": "Start all…"}
+	labels := map[string]string{"approve": "Approve stage all…", "start": "Start stage all…"}
 	for _, action := range []string{"approve", "start"} {
 		body := env.get(page).body
 		for other, label := range labels {
