@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -110,7 +111,9 @@ func (s authCommands) canICommand() *cli.Command {
 			"KIND/ID checks one document with the limits of access documents. poll is Flux's request; for a client certificate, use the\n" +
 			"DNS name: poll cluster/DNS-NAME. --as and --as-issuer check another subject, --list lists rights with their limits.\n" +
 			"Prints yes or no, also when it is not read on a terminal, and why not on standard error; exits with 0 or 1. It is about\n" +
-			"your token and the server's mode; the removal budget, protection and field managers are about each change: see --plan.\n\n" +
+			"your token and the server's mode. --list also lists the rules that may refuse a change: removal budget, protected environments,\n" +
+			"second person, freezes and policies. approve PLAN_HASH is about your right; the approval counts if you did not make the change,\n" +
+			"and your rights cover it.\n\n" +
 			args.ExampleText("auth can-i delete cluster", "auth can-i create tokens --quiet && echo admin", "auth can-i poll cluster/demo-cluster-01",
 				"auth can-i write cluster/demo-cluster-01 --as token:ci", "auth can-i --list --as-issuer corp --as-group team-web"),
 		Flags: append(asFlags(), &cli.BoolFlag{Name: "list", Usage: "list all rights, with the limits and the access documents that grant them"}),
@@ -180,7 +183,7 @@ func permissionQueryOf(commands []*cli.Command, verb, noun string) (permissionQu
 	switch {
 	case verb == "poll" && (noun == "" || noun == kinds.Clusters.Name || noun == kinds.Clusters.Plural):
 		return permissionQuery{needs: "poll", use: forReads, cluster: name}, nil
-	case slices.Contains(rightNames, verb) && (noun == "" || apiKind(noun) != ""):
+	case slices.Contains(rightNames, verb) && (noun == "" || apiKind(noun) != "" || verb == "approve" && planHash.MatchString(noun)):
 		return rightQuery(verb, apiKind(noun), name), nil
 	case noun == "*":
 		noun = kinds.Tokens.Name // the noun that needs most
@@ -208,6 +211,9 @@ func permissionQueryOf(commands []*cli.Command, verb, noun string) (permissionQu
 	}
 	return rightQuery("read", apiKind(of.Name), name), nil
 }
+
+// planHash is the form of the hashes of plans. The server does not know the changes with a hash, so their approval is a right on any.
+var planHash = regexp.MustCompile("^[0-9a-f]{32}$")
 
 // rightNames are the rights of access documents, which can-i accepts as verbs. plan is a command as well.
 var rightNames = []string{"read", "plan", "write", "revert", "push_version", "approve", "override_freeze", "override_source", "override_policy", "policy", "admin"}

@@ -163,17 +163,22 @@ func (s authCommands) listRights(c *cli.Context, sub *api.CheckedSubject) error 
 		return err
 	}
 	var granted []grantedRight
+	var res api.AccessCheck
+	mode := "crud"
 	if sub == nil {
 		who, err := s.identity(c.Context, client, forChanges)
 		if err != nil {
 			return err
 		}
-		granted = grantedRights(who.Role, who.May, who.Access)
-	} else {
-		res, err := conn.ReceiveAs[api.AccessCheck](conn.Send(c.Context, client, http.MethodPost, "/access/check", map[string]any{"subject": sub, "right": "read"}, nil))
+		granted, mode = grantedRights(who.Role, who.May, who.Access), who.Mode
+	}
+	if mode == "crud" {
+		res, err = conn.ReceiveAs[api.AccessCheck](conn.Send(c.Context, client, http.MethodPost, "/access/check", api.AccessCheckRequest{Subject: sub, Right: "read"}, nil))
 		if err != nil {
 			return err
 		}
+	}
+	if sub != nil {
 		for _, warning := range res.Warnings {
 			s.Note("Warning: %s", render.Printable(warning))
 		}
@@ -187,6 +192,15 @@ func (s authCommands) listRights(c *cli.Context, sub *api.CheckedSubject) error 
 		names[i] = r.Right
 	}
 	out := kinds.Kind{View: grantedRightView}.OutputOf(granted, rows...)
+	tables := out.Tables
+	out.Tables = func() ([]render.Table, error) {
+		all, err := tables()
+		rules := render.Table{Header: []string{"RULE", "ACTION", "DESCRIPTION"}}
+		for _, r := range res.Rules {
+			rules.Rows = append(rules.Rows, []string{r.Kind + "/" + r.ID, r.Action, r.Description})
+		}
+		return append(all, rules), err
+	}
 	out.Names = func() ([]string, error) { return names, nil }
 	return s.Print(c, out)
 }

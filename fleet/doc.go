@@ -62,7 +62,7 @@
 //  17. webhook_documents.go, webhook_events.go and webhooks.go: receivers of events, the events of a commit, and changes of receivers.
 //  18. sources.go and source_records.go: artifacts that the server follows, and what is recorded of them. source_artifacts.go makes the change
 //     of an artifact, source_ownership.go refuses changes of managed documents by others.
-//  19. policies.go: rules about the effect of changes. policy_effect.go computes the effect as rules read it, approval_records.go and approvals.go
+//  19. policies.go: rules about the effect of changes; enforced_rules.go lists them with the other rules. policy_effect.go computes the effect as rules read it, approval_records.go and approvals.go
 //     have the approvals of changes by other people, as principals.go compares them, and policy_checks.go refuses changes.
 //
 // Two packages on top of this one use only its exported names: access checks what a subject may do, history finds the documents and

@@ -210,6 +210,7 @@ func (a *accessCheck) ofCaller(base *fleet.State) api.AccessCheck {
 // withRights adds the rights of the subject to an answer.
 func (a *accessCheck) withRights(out api.AccessCheck, base *fleet.State, subject *fleet.Subject) api.AccessCheck {
 	if a.role != auth.Scoped {
+		out.Rules = base.EnforcedRules(a.server.cfg.Now())
 		for _, known := range roleNames {
 			if a.role >= known.role {
 				out.May = append(out.May, known.name)
@@ -222,7 +223,7 @@ func (a *accessCheck) withRights(out api.AccessCheck, base *fleet.State, subject
 	if !rights.Everywhere(fleet.RightRead) { // as for a change, which restores and reverts documents that are not visible
 		a.rules.History = &logReader{refused: &fleet.Error{Code: codeForbidden, Detail: errNeedsUnlimitedRead.Detail}}
 	}
-	out.May, out.Access = rights.Names(), rights.Documents()
+	out.May, out.Access, out.Rules = rights.Names(), rights.Documents(), base.VisibleTo(rights).EnforcedRules(a.server.cfg.Now())
 	return out
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -368,5 +369,33 @@ func TestSourceApproval(t *testing.T) {
 		p.refused(http.StatusConflict, "conflict", func() (int, string) {
 			return p.do(http.MethodPost, "/sources/platform/approve", `{"plan_hash":"0"}`)
 		})
+	})
+}
+
+// TestEnforcedRules: the check of rights lists the rules that may refuse a change, as far as the subject may read them.
+func TestEnforcedRules(t *testing.T) {
+	t.Parallel()
+	eachApprovals(t, func(t *testing.T, a *approvals) {
+		t.Helper()
+		a.p.must(http.MethodPost, "/freezes", `{"id":"f","selector":"team=db","reason":"CHG-9"}`)
+		a.p.must(http.MethodPatch, "/policies/second", `{"description":"Components."}`)
+		_, web := a.token(`{"name":"web","role":"scoped"}`)
+		a.p.must(http.MethodPost, "/access", `{"id":"web","subjects":[{"token":"web"}],"may":["read"],"on":{"selector":"team=web"}}`)
+		rules := func(as ...string) (ids []string) {
+			var out api.AccessCheck
+			require.NoError(t, json.Unmarshal([]byte(a.p.must(http.MethodPost, "/access/check", `{"right":"read"}`, as...)), &out))
+			for _, r := range out.Rules {
+				ids = append(ids, r.Kind+"/"+r.ID+" "+r.Action+": "+r.Description)
+			}
+			return ids
+		}
+		builtIn := []string{"built-in/removal-budget confirm: Removals of more than 50 installed things within an hour.", "built-in/protected-environments confirm: Removals from clusters of prod that a careful change does not name."}
+		all := append(slices.Clone(builtIn), "freeze/f deny: CHG-9", "policy/second approve: Components.")
+		require.Equal(t, all, rules())
+		require.Equal(t, all, rules(a.ann...))
+		require.Equal(t, builtIn, rules(web...), "neither the freeze of another team nor policies")
+		a.p.must(http.MethodPatch, "/policies/second", `{"suspended":true}`)
+		a.p.must(http.MethodDelete, "/freezes/f", "")
+		require.Equal(t, builtIn, rules())
 	})
 }

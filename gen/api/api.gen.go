@@ -188,6 +188,9 @@ type AccessCheck struct {
 	//
 	// Example: []
 	Warnings []string `json:"warnings"`
+
+	// Rules Rules that may refuse changes which the rights permit, as far as the subject may read them.
+	Rules []EnforcedRule `json:"rules,omitempty"`
 }
 
 // AccessCheckRequest Exactly one of `operations` and `right`.
@@ -353,7 +356,7 @@ type Approval struct {
 	// Example: 9f2c1e0b7a6d5c4b3a29181706f5e4d3
 	PlanHash string `json:"plan_hash"`
 
-	// Subject Who may make it.
+	// Subject Who may make it; `rollout:ID:STAGE`: whoever starts an approved stage.
 	//
 	// Example: token:ci
 	Subject string `json:"subject"`
@@ -1496,6 +1499,29 @@ type EndpointEffect struct {
 	//
 	// Example: false
 	Reordered bool `json:"reordered,omitempty"`
+}
+
+// EnforcedRule A rule that may refuse a change: one of the configuration, a freeze that is active or a policy.
+type EnforcedRule struct {
+	// Kind `policy`, `freeze` or `built-in`.
+	//
+	// Example: policy
+	Kind string `json:"kind"`
+
+	// ID Id of the document; of a built-in rule `removal-budget`, `protected-environments` or `second-person`.
+	//
+	// Example: prod-in-stages
+	ID string `json:"id"`
+
+	// Action `deny`, `warn`, `approve` (it needs the approval of a second person) or `confirm` (it needs the hash of its plan).
+	//
+	// Example: deny
+	Action string `json:"action"`
+
+	// Description What it refuses; of a freeze the reason.
+	//
+	// Example: More than 20 production clusters at once only by a rollout.
+	Description string `json:"description"`
 }
 
 // Excludes Entries of its layers that the cluster excludes, by list: ids. A component is disabled in its own list instead.
