@@ -72,6 +72,9 @@ func newPolicyFleet(rt *rapid.T, t *testing.T) *policyFleet {
 		patch(KindCluster, "k0", `{"labels":{"tier":"dev"}}`), patch(KindCluster, "k1", `{"labels":{"tier":"prod"},"environment":"prod"}`),
 		create(KindLayer, `{"id":"l","priority":10,"selector":"tier=dev","namespaces":[{"id":"n0"}]}`),
 		create(KindSource, `{"id":"s","url":"oci://registry.example.com/x","tag":"prod"}`)))
+	if rapid.Bool().Draw(rt, "never") {
+		f.prepareExempt(rt)
+	}
 	for _, i := range rapid.SliceOfNDistinct(rapid.IntRange(0, len(propertyRules)-1), 1, 3, rapid.ID).Draw(rt, "policies") {
 		id, match := fmt.Sprint("p", i), rapid.SampledFrom(slices.Sorted(maps.Keys(propertyMatches))).Draw(rt, "match")
 		f.must(create(KindPolicy, fmt.Sprintf(`{"id":%q,%s"rule":%q,"action":%q}`, id, match, propertyRules[i], rapid.SampledFrom([]string{"deny", "approve"}).Draw(rt, "action"))))
@@ -80,12 +83,68 @@ func newPolicyFleet(rt *rapid.T, t *testing.T) *policyFleet {
 	return f
 }
 
+// prepareExempt adds what exempt changes take away, and then a policy that refuses everything else.
+func (f *policyFleet) prepareExempt(rt *rapid.T) {
+	f.must(both(create(KindAccess, `{"id":"a","subjects":[{"token":"t0"}],"may":["read"]}`), create(KindFreeze, `{"id":"old","selector":"tier=none","reason":"x"}`)))
+	f.must(create(KindComponent, `{"id":"c9","component_path":"p","oci_url":"https://charts.example.com"}`))
+	f.must(assign("k0", KindComponent, "c9", ""))
+	for i := range 2 {
+		f.must(func(tx *Tx) error {
+			_, err := tx.CreateToken(NewToken{ID: fmt.Sprint(i), Name: fmt.Sprint("t", i), Role: RoleRead}, f.now)
+			return err
+		})
+	}
+	f.must(rollOut(f.world, "running", []RolloutStage{{Name: "one", ClusterIDs: []string{"k0"}}}, patchOp(KindComponent, "c9", `{"oci_tag":"v9"}`)))
+	f.must(act("running", RolloutStart))
+	f.must(create(KindPolicy, fmt.Sprintf(`{"id":"never","rule":"false","action":%q}`, rapid.SampledFrom([]string{"deny", "approve"}).Draw(rt, "action"))))
+	f.matches["never"] = nil
+}
+
+// exemptAction draws a change that no policy may refuse, or one that is similar and that policies may refuse.
+func (f *policyFleet) exemptAction(rt *rapid.T) propertyAction {
+	freeze := create(KindFreeze, fmt.Sprintf(`{"id":"f%d","selector":"tier=none","reason":"x"}`, f.last()))
+	suspend := patch(KindComponent, "c0", `{"version_policy":{"suspended":true}}`)
+	bump := patch(KindComponent, "c1", fmt.Sprintf(`{"oci_tag":"v%d"}`, f.last()))
+	policy := f.state.All(KindPolicy)[0].ID
+	exempt := map[string]func(*Tx) error{
+		"freeze":         freeze,
+		"token revoked":  remove(KindToken, rapid.SampledFrom([]string{"0", "1"}).Draw(rt, "token"), DeleteOptions{}),
+		"access removed": remove(KindAccess, "a", DeleteOptions{}),
+		"sessions ended": func(tx *Tx) error { return tx.EndSessions("corp", fmt.Sprint("u", f.last()), f.now) },
+		"source":         patch(KindSource, "s", `{"suspended":true}`),
+		"versions":       suspend,
+		"policy":         patch(KindPolicy, policy, fmt.Sprintf(`{"description":"%d"}`, f.last())),
+		"several":        both(freeze, suspend, patch(KindSource, "s", `{"suspended":true}`)),
+	}
+	others := map[string]func(*Tx) error{
+		"freeze and more":   both(freeze, bump),
+		"freeze ended":      remove(KindFreeze, "old", DeleteOptions{}),
+		"freeze changed":    patch(KindFreeze, "old", fmt.Sprintf(`{"reason":"%d"}`, f.last())),
+		"access created":    create(KindAccess, fmt.Sprintf(`{"id":"a%d","subjects":[{"token":"t0"}],"may":["read"]}`, f.last())),
+		"source and more":   patch(KindSource, "s", fmt.Sprintf(`{"suspended":true,"tag":"v%d"}`, f.last())),
+		"source resumed":    patch(KindSource, "s", `{"suspended":false}`),
+		"versions and more": both(suspend, bump),
+		"policy and more":   both(patch(KindPolicy, policy, fmt.Sprintf(`{"description":"%d"}`, f.last())), bump),
+		"token created": func(tx *Tx) error {
+			_, err := tx.CreateToken(NewToken{ID: fmt.Sprint(f.last()), Name: fmt.Sprint("n", f.last()), Role: RoleRead}, f.now)
+			return err
+		},
+	}
+	all := others
+	isExempt := rapid.Bool().Draw(rt, "exempt")
+	if isExempt {
+		all = exempt
+	}
+	name := rapid.SampledFrom(slices.Sorted(maps.Keys(all))).Draw(rt, "exempt change")
+	return propertyAction{name: name, kind: "change", exempt: isExempt, edit: all[name]}
+}
+
 // action draws a change: of one document, of a batch, of files, of layers and labels, one that takes changes back, a step of a rollout, a
 // pin, a source, or a new version.
 func (f *policyFleet) action(rt *rapid.T) propertyAction {
 	pick := func(of ...string) string { return rapid.SampledFrom(of).Draw(rt, "pick") }
 	cluster := pick("k0", "k1", "k2")
-	switch n := rapid.IntRange(0, 17).Draw(rt, "action"); n {
+	switch n := rapid.IntRange(0, 23).Draw(rt, "action"); n {
 	case 0:
 		ops := []api.Operation{
 			patchOp(KindComponent, "c1", fmt.Sprintf(`{"oci_tag":%q}`, pick("v1", "v2"))),
@@ -142,6 +201,8 @@ func (f *policyFleet) action(rt *rapid.T) propertyAction {
 	case 15: // the policies of the base decide
 		id := slices.Sorted(maps.Keys(f.matches))[0]
 		return propertyAction{name: "lifted", kind: "change", edit: both(patch(KindPolicy, id, `{"suspended":true}`), patch(KindComponent, "c1", fmt.Sprintf(`{"oci_tag":%q}`, pick("v1", "v2"))))}
+	case 16, 17, 18, 19, 20, 21:
+		return f.exemptAction(rt)
 	default:
 		edit, what := randomEdit(rt)
 		return propertyAction{name: what, kind: "change", edit: edit}
@@ -302,7 +363,7 @@ func (f *policyFleet) denied(t require.TestingT, a propertyAction, res Result) (
 // other change is refused. The effect is found by comparing what clusters are served.
 func TestPoliciesAreObeyed(t *testing.T) {
 	t.Parallel()
-	refused, accepted, exempt := map[string]int{}, map[string]int{}, 0
+	refused, accepted, exempt := map[string]int{}, map[string]int{}, map[string]int{}
 	rapid.Check(t, func(rt *rapid.T) {
 		f := newPolicyFleet(rt, t)
 		for range 8 {
@@ -317,7 +378,8 @@ func TestPoliciesAreObeyed(t *testing.T) {
 				want = f.denied(rt, a, unguarded)
 			}
 			if a.exempt && len(want) > 0 {
-				want, exempt = nil, exempt+1
+				want = nil
+				exempt[a.name]++
 			}
 			res, err := f.finish(a, Guard{})
 			if e, ok := errors.AsType[*Error](err); ok && e.Code == CodePolicy {
@@ -350,9 +412,10 @@ func TestPoliciesAreObeyed(t *testing.T) {
 			f.keep(res)
 		}
 	})
-	t.Logf("accepted %v, refused %v, exempt from a refusal %d", accepted, refused, exempt)
+	t.Logf("accepted %v, refused %v, exempt from a refusal %v", accepted, refused, exempt)
 	for _, kind := range []string{"change", "rollout", "revert", "version"} {
 		require.Positive(t, accepted[kind], kind)
 	}
 	require.Positive(t, refused["change"])
+	require.Greater(t, len(exempt), 4, "of the changes of exemptAction and of rollouts")
 }
