@@ -2,6 +2,8 @@ package fleet
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -116,4 +118,22 @@ func TestOverrideOfPoliciesIsARight(t *testing.T) {
 	err := override((*Tx).RefuseAdminKinds, change)
 	_ = errorOf(t, err, CodeOutOfScope)
 	require.ErrorContains(t, err, "override_policy")
+}
+
+// TestEventsWithoutRules: what the log and the events of a change tell of policies that warned, refused or were overridden is their ids.
+func TestEventsWithoutRules(t *testing.T) {
+	t.Parallel()
+	const secret = `"rule":"effect.count == 0 || 'zebra' == ''","description":"zebra","message":"'zebra'","match":{"selector":"tier in (prod,zebra)"}`
+	w := policed(t, `{"id":"warns","action":"warn",`+secret+`}`, `{"id":"refuses","action":"deny",`+secret+`}`)
+	res, err := w.overridePolicies("INC-1", asAdmin, patch(KindComponent, "loki", `{"component_version":"6.0.0"}`), "refuses")
+	require.NoError(t, err)
+	require.Contains(t, strings.Join(res.Warnings, " "), "zebra")
+	require.Contains(t, string(res.Commit.Operations), "refuses")
+	require.NotContains(t, string(res.Commit.Operations), "zebra")
+	for _, ch := range res.Commit.Changes {
+		require.NotContains(t, string(ch.Before)+string(ch.After), "zebra")
+		events, err := ch.Events()
+		require.NoError(t, err)
+		require.NotContains(t, fmt.Sprint(events), "zebra")
+	}
 }

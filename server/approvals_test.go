@@ -399,3 +399,20 @@ func TestEnforcedRules(t *testing.T) {
 		require.Equal(t, builtIn, rules())
 	})
 }
+
+// TestRevocationUnderPolicy: a token is revoked although a policy refuses everything, in every process.
+func TestRevocationUnderPolicy(t *testing.T) {
+	t.Parallel()
+	eachApprovals(t, func(t *testing.T, a *approvals) {
+		t.Helper()
+		a.p.must(http.MethodPost, "/policies", `{"id":"never","rule":"false","action":"deny"}`)
+		a.problem(http.StatusUnprocessableEntity, "policy", nil, http.MethodPost, "/tokens", `{"name":"new","role":"read"}`)
+		a.p.must(http.MethodGet, "/whoami", "", a.ann...)
+		a.p.must(http.MethodDelete, "/tokens/"+a.annToken, "")
+		require.NoError(t, a.other.replica.SyncTo(t.Context(), a.p.replica.State().Revision()))
+		for _, p := range []*sourceProcess{a.p, a.other} {
+			status, _ := p.do(http.MethodGet, "/whoami", "", a.ann...)
+			require.Equal(t, http.StatusUnauthorized, status)
+		}
+	})
+}

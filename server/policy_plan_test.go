@@ -72,6 +72,7 @@ func TestPoliciesOfOthersAreHidden(t *testing.T) {
 			{http.MethodPost, "/batch", `{"operations":` + change + `}`},
 			{http.MethodPost, "/batch?dry_run=true", `{"operations":` + change + `}`},
 			{http.MethodPatch, "/clusters/web-01", `{"patches":{"web-app":{"replicas":"3"}}}`},
+			{http.MethodPost, "/access/check", `{"operations":` + change + `}`},
 			{http.MethodPost, "/policies/test", `{"policy":{"id":"x","rule":"true","action":"deny"},"last":1}`},
 			{http.MethodPost, "/rollouts", `{"id":"mine","stages":[{"name":"one","cluster_ids":["web-01"]}],"operations":` + change + `}`},
 		} {
