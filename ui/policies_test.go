@@ -67,6 +67,20 @@ func TestPolicyRefuses(t *testing.T) {
 	require.Contains(t, env.get(done.header.Get("Location")).body, "override policy/few")
 }
 
+// TestPolicyOfOthersOnPlan: the plan of a team names the policies that it fails, and nothing else of policies.
+func TestPolicyOfOthersOnPlan(t *testing.T) {
+	t.Parallel()
+	env := setupChangeForms(t, writeToken)
+	env.call(http.MethodPost, "/policies", `{"id":"few","description":"zebra","rule":"effect.count == 0 || 'zebra' == ''","message":"'changes ' + string(effect.count)","match":{"selector":"environment notin (zebra)"},"action":"deny"}`)
+	env.call(http.MethodPost, "/policies", `{"id":"zebra-warns","rule":"effect.clusters.all(c, c.id != 'zebra')","action":"warn"}`)
+	env.call(http.MethodPost, "/access", `{"id":"ops","subjects":[{"token":"ops"}],"may":["read","plan","write"],"on":{"selector":"id=cluster-0002"}}`)
+	require.Equal(t, http.StatusSeeOther, env.signIn(env.createToken(`{"name":"ops","role":"scoped"}`)).status)
+	page := env.get(newVersion + "&scope=cluster&cluster=cluster-0002").body
+	require.Contains(t, page, "few")
+	require.Contains(t, page, "changes 1")
+	require.NotContains(t, page, "zebra")
+}
+
 // TestPolicyOfReasons: a policy that reads the reason refuses a plan without one; the form checks the reason, and then offers the change.
 func TestPolicyOfReasons(t *testing.T) {
 	t.Parallel()
