@@ -5,6 +5,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 
@@ -68,6 +69,33 @@ func (s *State) Running(cluster *Document, component string) (runs api.Component
 		return runs, false
 	}
 	return running(doc.Component(), &entries[at]), true
+}
+
+// DeclaresImage reports whether the desired state of a cluster has an image or artifact: as NAME, NAME:TAG, :TAG, NAME@DIGEST or DIGEST.
+func (s *State) DeclaresImage(cluster *Document, image string) bool {
+	is := func(name, tag, digest string) bool {
+		rest, named := strings.CutPrefix(image, name)
+		return named && rest == "" || tag != "" && (named && rest == ":"+tag || image == ":"+tag) || digest != "" && (named && rest == "@"+digest || image == digest)
+	}
+	e := s.Effective(cluster)
+	entries := e.Cluster().PlatformComponents
+	for i := range entries {
+		doc, present := s.definition(e, KindComponent, entries[i].ID)
+		if !present {
+			continue
+		}
+		p, runs := doc.Component(), running(doc.Component(), &entries[i])
+		_, artifact, _ := strings.Cut(p.OCIURL, "://")
+		if digest := digestOver(p.OCIDigest, &entries[i]); is(artifact, runs.ComponentVersion, digest) || is(artifact, runs.OCITag, digest) {
+			return true
+		}
+		for _, one := range imagesOver(p.Images, entries[i].Images) {
+			if is(one.Name, one.NewTag, one.Digest) || one.NewName != "" && is(one.NewName, one.NewTag, one.Digest) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // ClusterComponent is a component of a cluster's desired state.

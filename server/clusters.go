@@ -43,6 +43,9 @@ func (s *Server) ListClusters(c echo.Context, p api.ListClustersParams) error {
 		return err
 	}
 	docs = slices.DeleteFunc(docs, func(d *fleet.Document) bool { return !running(d) })
+	if p.Image != nil {
+		docs = slices.DeleteFunc(docs, func(d *fleet.Document) bool { return !st.DeclaresImage(d, *p.Image) })
+	}
 	if len(docs) == 0 {
 		if err := warnUnknownLabels(c, st, value(p.Selector)); err != nil {
 			return err

@@ -109,6 +109,39 @@ func TestSelectorOfUnknownLabel(t *testing.T) {
 }
 
 // TestClusterFilters: matches, and no match, also beside other filters.
+// TestClustersByImage: clusters are found by the images and artifacts that they, their layers or the catalog declare, by name, tag and digest.
+func TestClustersByImage(t *testing.T) {
+	t.Parallel()
+	w := setupWith(t, options{empty: true})
+	digest := "sha256:" + strings.Repeat("a", 64)
+	for _, c := range [][2]string{
+		{"/platform_components", `{"id":"web","type":"kustomize","component_path":"web","oci_url":"oci://registry.example.com/web","oci_tag":"v1","images":[{"name":"ghcr.io/acme/web","new_tag":"1.2"}]}`},
+		{"/platform_components", `{"id":"db","component_path":"db","oci_url":"https://charts.example.com","component_version":"3.0.0"}`},
+		{"/layers", `{"id":"eu","priority":1,"selector":"region=eu","overrides":{"web":{"images":[{"name":"ghcr.io/acme/web","new_name":"mirror.example.com/web","digest":"` + digest + `"}]}}}`},
+		{"/clusters", `{"id":"a","cluster_dns":"a.example.com","environment":"dev","platform_components":[{"id":"web"}]}`},
+		{"/clusters", `{"id":"b","cluster_dns":"b.example.com","environment":"dev","labels":{"region":"eu"},"platform_components":[{"id":"web","oci_tag":"V2"}]}`},
+		{"/clusters", `{"id":"c","cluster_dns":"c.example.com","environment":"dev","platform_components":[{"id":"db"}]}`},
+	} {
+		w.create(c[0], c[1])
+	}
+	for image, want := range map[string][]string{
+		"ghcr.io/acme/web": {"a", "b"}, "ghcr.io/acme/web:1.2": {"a"}, ":1.2": {"a"}, "1.2": {}, "ghcr.io/acme/we": {}, "mirror.example.com/web": {"b"},
+		digest: {"b"}, "mirror.example.com/web@" + digest: {"b"}, "registry.example.com/web": {"a", "b"}, "registry.example.com/web:v1": {"a"},
+		"registry.example.com/web:V2": {"b"}, "charts.example.com:3.0.0": {"c"}, ":": {},
+	} {
+		require.Equal(t, want, w.get("/clusters?image="+url.QueryEscape(image)).want(200).ids(), image)
+		found := []string{}
+		for _, one := range w.search(image) {
+			if id, ok := strings.CutPrefix(one, "cluster "); ok && image != "1.2" {
+				found = append(found, id)
+			}
+		}
+		require.Equal(t, want, found, image)
+	}
+	require.Equal(t, []string{"b"}, w.get("/clusters?limit=1&offset=1&image=ghcr.io/acme/web").want(200).ids())
+	w.get("/clusters?image=").problem(400, "validation_error")
+}
+
 func TestClusterFilters(t *testing.T) {
 	t.Parallel()
 	w := setupWith(t, options{empty: true})

@@ -72,7 +72,7 @@ func (s *Server) Search(c echo.Context, p api.SearchParams) error {
 	}
 	find.documents(s.mayAdminister(requestOf(c)))
 	clusters := st.All(fleet.KindCluster)
-	find.clusters(clusters)
+	find.clusters(clusters, strings.TrimSpace(p.Q))
 	if strings.ContainsAny(find.text, "0123456789") {
 		find.versions(clusters)
 	}
@@ -161,13 +161,16 @@ func (f *search) documents(admin bool) {
 	}
 }
 
-// clusters finds clusters by id and DNS name, and labels by key=value.
-func (f *search) clusters(docs []*fleet.Document) {
+// clusters finds clusters by id, DNS name and declared image, and labels by key=value. Tags of images have cases.
+func (f *search) clusters(docs []*fleet.Document, image string) {
 	type label struct{ key, value string }
 	labels := map[label]int{}
 	for _, doc := range docs {
 		c := doc.Cluster()
 		r := min(f.rankOf(doc.ID), f.rankOf(fleet.NormalDNS(c.ClusterDNS)))
+		if r == rankNone && strings.ContainsAny(image, "/:@") && f.st.DeclaresImage(doc, image) {
+			r = rankText
+		}
 		if r != rankNone {
 			f.found = append(f.found, searchMatch{r, api.SearchResult{Kind: string(fleet.KindCluster), ID: doc.ID, Exact: r == rankEqual}, doc})
 		}

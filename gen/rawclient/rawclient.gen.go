@@ -1804,7 +1804,7 @@ type ClientInterface interface {
 
 	// Search Find clusters, definitions and revisions by a text
 	//
-	// Finds, in any case: clusters by id, DNS name and the texts of their failures; labels; documents by id, tokens by name, components also
+	// Finds, in any case: clusters by id, DNS name, the texts of their failures and a whole declared image (as `image` of `GET /clusters`) with a `/`, `:` or `@`; labels; documents by id, tokens by name, components also
 	// by version; versions that clusters and layers set, for a text with a digit; the newest 500 revisions by summary, reason, author, token
 	// and request id, and any revision by number. The best results are first: equal ids, then ids that begin with the text, then ids that contain it, then
 	// other texts. Access documents, webhooks and tokens are found with an admin token only.
@@ -5790,7 +5790,7 @@ func (c *Client) ChangeRollout(ctx context.Context, id RolloutID, action ActionP
 
 // Search Find clusters, definitions and revisions by a text
 //
-// Finds, in any case: clusters by id, DNS name and the texts of their failures; labels; documents by id, tokens by name, components also
+// Finds, in any case: clusters by id, DNS name, the texts of their failures and a whole declared image (as `image` of `GET /clusters`) with a `/`, `:` or `@`; labels; documents by id, tokens by name, components also
 // by version; versions that clusters and layers set, for a text with a digit; the newest 500 revisions by summary, reason, author, token
 // and request id, and any revision by number. The best results are first: equal ids, then ids that begin with the text, then ids that contain it, then
 // other texts. Access documents, webhooks and tokens are found with an admin token only.
@@ -8510,6 +8510,18 @@ func NewListClustersRequest(server string, params *ListClustersParams) (*http.Re
 		if params.OCITag != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "oci_tag", *params.OCITag, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Image != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "image", *params.Image, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -27797,7 +27809,7 @@ type ClientWithResponsesInterface interface {
 
 	// SearchWithResponse Find clusters, definitions and revisions by a text
 	//
-	// Finds, in any case: clusters by id, DNS name and the texts of their failures; labels; documents by id, tokens by name, components also
+	// Finds, in any case: clusters by id, DNS name, the texts of their failures and a whole declared image (as `image` of `GET /clusters`) with a `/`, `:` or `@`; labels; documents by id, tokens by name, components also
 	// by version; versions that clusters and layers set, for a text with a digit; the newest 500 revisions by summary, reason, author, token
 	// and request id, and any revision by number. The best results are first: equal ids, then ids that begin with the text, then ids that contain it, then
 	// other texts. Access documents, webhooks and tokens are found with an admin token only.
@@ -36547,7 +36559,7 @@ func (c *ClientWithResponses) ChangeRolloutWithResponse(ctx context.Context, id 
 
 // SearchWithResponse Find clusters, definitions and revisions by a text
 //
-// Finds, in any case: clusters by id, DNS name and the texts of their failures; labels; documents by id, tokens by name, components also
+// Finds, in any case: clusters by id, DNS name, the texts of their failures and a whole declared image (as `image` of `GET /clusters`) with a `/`, `:` or `@`; labels; documents by id, tokens by name, components also
 // by version; versions that clusters and layers set, for a text with a digit; the newest 500 revisions by summary, reason, author, token
 // and request id, and any revision by number. The best results are first: equal ids, then ids that begin with the text, then ids that contain it, then
 // other texts. Access documents, webhooks and tokens are found with an admin token only.
