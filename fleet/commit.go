@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/google/uuid"
 
@@ -163,6 +164,11 @@ type Commit struct {
 
 // Head returns the point of history that this commit made.
 func (c Commit) Head() Head { return Head{Revision: c.Revision, ID: c.ID} }
+
+// hasReason reports whether the reason has a visible character.
+func (c Commit) hasReason() bool {
+	return strings.ContainsFunc(c.Reason, func(r rune) bool { return unicode.IsGraphic(r) && !unicode.IsSpace(r) })
+}
 
 // Record is a document as a store keeps it: its canonical JSON and the time of its last change.
 type Record struct {

@@ -229,7 +229,7 @@ func (g Guard) checkFrozen(r Result) ([]api.RevisionOperation, error) {
 	switch {
 	case len(refused) > 0:
 		return nil, frozenError(refused)
-	case len(overridden) > 0 && r.Commit.Reason == "":
+	case len(overridden) > 0 && !r.Commit.hasReason():
 		return nil, Invalid([]Problem{{Detail: fmt.Sprintf("a reason is required to override the freeze %q: send X-Change-Reason", overridden[0].ID)}})
 	}
 	return overridden, nil

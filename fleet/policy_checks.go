@@ -257,7 +257,7 @@ func (tx *Tx) checkPolicyRules(res *Result) (overridden []api.RevisionOperation,
 	}
 	switch {
 	case len(overridden) == 0:
-	case res.Commit.Reason == "":
+	case !res.Commit.hasReason():
 		err = Invalid([]Problem{{Detail: fmt.Sprintf("a reason is required to override the policy %q: send X-Change-Reason", overridden[0].ID)}})
 	default:
 		err = tx.checkPolicyOverrideInScope()

@@ -51,8 +51,10 @@ func TestOverrideOfPolicies(t *testing.T) {
 		require.Len(t, e.Problems, 1)
 		require.Equal(t, id, e.Problems[0].ID)
 	}
-	_, err := w.overridePolicies("", asAdmin, change, all...)
-	require.Contains(t, errorOf(t, err, CodeInvalid).Problems[0].Detail, "a reason is required to override the policy")
+	for _, reason := range []string{"", " \t ", "\u200b\u00a0"} {
+		_, err := w.overridePolicies(reason, asAdmin, change, all...)
+		require.Contains(t, errorOf(t, err, CodeInvalid).Problems[0].Detail, "a reason is required to override the policy")
+	}
 
 	res, err := w.overridePolicies("INC-1", asAdmin, change, append(all, "holds", "warns", "missing")...)
 	require.NoError(t, err)

@@ -149,7 +149,7 @@ func (tx *Tx) checkManaged(c Commit) ([]api.RevisionOperation, error) {
 	}
 	var ops []api.RevisionOperation
 	for _, source := range sortedKeys(overridden) {
-		if !reverts && c.Reason == "" && !tx.guard.Off {
+		if !reverts && !c.hasReason() && !tx.guard.Off {
 			return nil, Invalid([]Problem{{Detail: fmt.Sprintf("a reason is required to override the source %q: send X-Change-Reason", source)}})
 		}
 		ops = append(ops, api.RevisionOperation{Op: "override", Kind: string(KindSource), ID: source})
