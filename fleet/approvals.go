@@ -14,8 +14,11 @@ import (
 
 // A person approves the change of another one by the hash of its plan. Each approval is a document, which the commit that uses it deletes.
 
-// maxApprovals limits the approvals that were not used.
-const maxApprovals = 1000
+// maxApprovals limits the approvals that were not used, and maxApprovalsOf those of one person, so that nobody prevents those of others.
+const (
+	maxApprovals   = 1000
+	maxApprovalsOf = 100
+)
 
 // Approvers sets how the rights of an approver are determined at the time of the commit: all changes, or those of access documents.
 // Without it, no approval counts.
@@ -66,7 +69,7 @@ func (tx *Tx) recordApproval(c Commit, planHash, subject, reason string) error {
 	if by.person() == "" || by.person() == personNamed(subject) {
 		return errorf(CodeConflict, "%s cannot approve its own change: another person must", subject)
 	}
-	n := 0
+	n, own := 0, 0
 	for other, d := range tx.base.docs[KindApproval] {
 		switch {
 		case other == a.ID:
@@ -74,10 +77,16 @@ func (tx *Tx) recordApproval(c Commit, planHash, subject, reason string) error {
 			tx.record(KindApproval, other, nil)
 		default:
 			n++
+			if d.approval().approver().person() == by.person() {
+				own++
+			}
 		}
 	}
-	if n >= maxApprovals {
+	switch {
+	case n >= maxApprovals:
 		return errorf(CodeLimitExceeded, "there are %d approvals, which is the most: delete some, or wait until they end", n)
+	case own >= maxApprovalsOf:
+		return errorf(CodeLimitExceeded, "%s has %d approvals that were not used, which is the most: delete some, or wait until they end", c.Actor, own)
 	}
 	doc, err := tx.kinds.newRecord(KindApproval, a.ID, a)
 	if err == nil {

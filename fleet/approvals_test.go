@@ -211,17 +211,29 @@ func TestApprovalsAreNoDocuments(t *testing.T) {
 	require.NotContains(t, before, "identity")
 }
 
-// TestApprovalLimit: ended approvals are removed by the next one, and there is a limit.
+// TestApprovalLimit: ended approvals are removed by the next one, and there are limits, one of them for each person.
 func TestApprovalLimit(t *testing.T) {
 	t.Parallel()
 	w := newApproving(t)
-	for i := range maxApprovals {
+	for i := range maxApprovalsOf {
 		w.approveFor(NeededApproval{fmt.Sprint(i), "token:ci"})
 	}
-	_, err := w.finish("token:other (1)", "", nothing, func(tx *Tx) error { tx.Approve("x", "token:ci", ""); return nil })
-	_ = errorOf(t, err, CodeLimitExceeded)
+	approveAs := func(actor, planHash string) error {
+		res, err := w.finish(actor, "", nothing, func(tx *Tx) error { tx.Approve(planHash, "token:ci", ""); return nil })
+		if err == nil {
+			w.state = res.State
+		}
+		return err
+	}
+	_, err := w.finish(approver, "", func(tx *Tx) error { tx.LimitTo(w.state.Rights(ann, w.now), false); return nil }, func(tx *Tx) error { tx.Approve("x", "token:ci", ""); return nil })
+	require.Contains(t, errorOf(t, err, CodeLimitExceeded).Detail, approver)
+	w.approveFor(NeededApproval{"0", "token:ci"}) // it has it already
+	for i := maxApprovalsOf; i < maxApprovals; i++ {
+		require.NoError(t, approveAs(fmt.Sprintf("token:t%d (%d)", i/maxApprovalsOf, i/maxApprovalsOf), fmt.Sprint(i)))
+	}
+	require.Contains(t, errorOf(t, approveAs("token:other (1)", "x"), CodeLimitExceeded).Detail, "there are 1000")
 	require.Len(t, w.state.ApprovalsFor(Principal{Actor: "token:ci (7)"}, false, w.now), maxApprovals)
-	require.Len(t, w.state.ApprovalsFor(Principal{Actor: approver, Identity: ann}, false, w.now), maxApprovals)
+	require.Len(t, w.state.ApprovalsFor(Principal{Actor: approver, Identity: ann}, false, w.now), maxApprovalsOf)
 	require.Empty(t, w.state.ApprovalsFor(Principal{Actor: "oidc:corp:ann@example.com (00u1)"}, false, w.now), "it is not identified")
 	require.Empty(t, w.state.ApprovalsFor(Principal{Actor: "token:other (1)"}, false, w.now))
 	w.now = w.now.Add(24 * time.Hour)
