@@ -248,13 +248,14 @@ func (tx *Tx) checkPolicyRules(res *Result) (overridden []api.RevisionOperation,
 		switch {
 		case v.refuses() && slices.Contains(tx.guard.OverridePolicies, v.policy.ID):
 			overridden = append(overridden, api.RevisionOperation{Op: "override", Kind: string(KindPolicy), ID: v.policy.ID, Clusters: len(v.clusters)})
-			res.Warnings = append(res.Warnings, fmt.Sprintf("policy %q is overridden: %s", v.policy.ID, v.message))
+			res.PolicyWarnings = append(res.PolicyWarnings, fmt.Sprintf("policy %q is overridden: %s", v.policy.ID, v.message))
 		case v.refuses():
 			refused = append(refused, v)
 		case v.failed:
-			res.Warnings = append(res.Warnings, v.describe())
+			res.PolicyWarnings = append(res.PolicyWarnings, v.describe())
 		}
 	}
+	res.Warnings = append(res.Warnings, res.PolicyWarnings...)
 	switch {
 	case len(overridden) == 0:
 	case !res.Commit.hasReason():

@@ -65,6 +65,8 @@ type Result struct {
 	Commit   Commit // with its revision and changes; without changes there is nothing to commit
 	State    *State // after the commit
 	Warnings []string
+	// PolicyWarnings are those of Warnings about policies.
+	PolicyWarnings []string
 	// Stored is the number of problems in the checked documents that were stored before, and so do not refuse the change.
 	Stored       int
 	base         *State

@@ -84,7 +84,13 @@ func TestPoliciesOfOthersAreHidden(t *testing.T) {
 			require.NotContains(t, noted(got), "zebra", "%s %s", request[0], request[1])
 		}
 	}
-	w.do(http.MethodPost, "/batch", `{"operations":`+change+`}`, web...).problem(422, "policy")
+	refused := w.do(http.MethodPost, "/batch", `{"operations":`+change+`}`, web...)
+	refused.problem(422, "policy")
+	require.Contains(t, string(refused.body), `policy \"fails\": changes 1`)
+	w.patch("/policies/fails", `{"action":"warn"}`, "X-Change-Reason", "INC-1", "X-Fleet-Override-Policy", "zebra-match").want(200)
+	warned := w.do(http.MethodPost, "/batch", `{"operations":`+change+`}`, web...)
+	require.Equal(t, []any{`policy "fails": changes 1`}, warned.want(200).json()["warnings"])
+	w.patch("/policies/fails", `{"action":"deny"}`, "X-Change-Reason", "INC-1").want(200)
 
 	// an administrator overrides policies, in a change that the team may read
 	w.do(http.MethodPost, "/batch", `{"operations":[{"op":"patch","kind":"namespace","id":"web-ns","patch":{"labels":{"x":"1"}}},{"op":"patch","kind":"namespace","id":"zebra-ns","patch":{"labels":{"x":"1"}}}]}`,

@@ -15,7 +15,8 @@ import (
 
 // limitedChange is a change by a principal whose right to read has limits. It must be possible on the visible documents alone, so an
 // operation on another document, and a reference to one, has the answer of one on a missing document. The whole fleet decides about the
-// effect. Its errors, warnings and plans may name anything in it, so those in answers are of the change of only the visible documents.
+// effect. Its errors, warnings and plans may name anything in it, so those in answers are of the change of only the visible documents, except
+// those of policies, which judge only changes whose whole effect the principal may read.
 type limitedChange struct {
 	server  *Server
 	request *request
@@ -59,13 +60,13 @@ func (l *limitedChange) result(res fleet.Result, err error, permitted bool) (fle
 		return res, err
 	}
 	if err != nil {
-		if refused, ok := errors.AsType[*fleet.Error](err); ok {
+		if refused, ok := errors.AsType[*fleet.Error](err); ok && refused.Code != fleet.CodePolicy {
 			return res, l.hidden(refused)
 		}
 		return res, err
 	}
 	l.whole, l.request.limited = res, l
-	res.State, res.Warnings = res.State.VisibleTo(l.rights), l.shown.Warnings
+	res.State, res.Warnings = res.State.VisibleTo(l.rights), append(slices.Clone(l.shown.Warnings), res.PolicyWarnings...)
 	return res, nil
 }
 
