@@ -396,7 +396,8 @@ func TestPoliciesAreObeyed(t *testing.T) {
 			if err != nil {
 				continue
 			}
-			if a.kind == "version" && res.State.docs[KindRollout]["auto-c0"] != nil { // proposed: nothing changes
+			proposed := slices.ContainsFunc(res.Commit.Changes, func(ch Change) bool { return ch.Kind == KindRollout && ch.ID == "auto-c0" })
+			if a.kind == "version" && proposed { // nothing changes
 				require.Empty(rt, bruteEffect(rt, f.state, res).Clusters)
 			} else if a.kind == "version" {
 				want = f.denied(rt, a, res)
