@@ -228,7 +228,7 @@ func (tx *Tx) approvalEnds(d *Document, res *Result, edits []edit) (string, erro
 	}
 	for _, p := range tx.base.docs[KindPolicy] {
 		if p.Revision >= d.Revision {
-			return fmt.Sprintf("policy %q was changed since", p.ID), nil
+			return "a policy was changed since", nil // its id may be hidden from the sender
 		}
 	}
 	others := append([]Principal{tx.committer(res.Commit.Actor)}, tx.onBehalfOf...)

@@ -71,7 +71,7 @@ func (s *State) Running(cluster *Document, component string) (runs api.Component
 	return running(doc.Component(), &entries[at]), true
 }
 
-// DeclaresImage reports whether the desired state of a cluster has an image or artifact: as NAME, NAME:TAG, :TAG, NAME@DIGEST or DIGEST.
+// DeclaresImage reports whether an enabled component of a cluster has an image or artifact: as NAME, NAME:TAG, :TAG, NAME@DIGEST or DIGEST.
 func (s *State) DeclaresImage(cluster *Document, image string) bool {
 	is := func(name, tag, digest string) bool {
 		rest, named := strings.CutPrefix(image, name)
@@ -81,7 +81,7 @@ func (s *State) DeclaresImage(cluster *Document, image string) bool {
 	entries := e.Cluster().PlatformComponents
 	for i := range entries {
 		doc, present := s.definition(e, KindComponent, entries[i].ID)
-		if !present {
+		if !present || !entries[i].Enabled {
 			continue
 		}
 		p, runs := doc.Component(), running(doc.Component(), &entries[i])

@@ -352,7 +352,7 @@ func TestSourceApproval(t *testing.T) {
 		})
 		p.must(http.MethodPost, "/sources/platform/approve", `{"plan_hash":"`+held.PlanHash+`"}`)
 		p.must(http.MethodPatch, "/policies/second", `{"description":"changed since"}`)
-		require.Contains(t, p.hold("changed since").Status.Held.Message, `the approval does not count, since policy "second" was changed since`)
+		require.Contains(t, p.hold("changed since").Status.Held.Message, `the approval does not count, since a policy was changed since`)
 		require.Equal(t, "ready", p.approve().Status.State)
 		require.Equal(t, "[]", strings.TrimSpace(p.must(http.MethodGet, "/approvals", "")))
 		require.Contains(t, p.must(http.MethodGet, "/revisions/"+jsonInt(p.replica.State().Revision()), ""), `{"op":"approved","kind":"policy","id":"second","fields":["by=static-write"]}`)

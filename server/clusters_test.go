@@ -121,6 +121,7 @@ func TestClustersByImage(t *testing.T) {
 		{"/clusters", `{"id":"a","cluster_dns":"a.example.com","environment":"dev","platform_components":[{"id":"web"}]}`},
 		{"/clusters", `{"id":"b","cluster_dns":"b.example.com","environment":"dev","labels":{"region":"eu"},"platform_components":[{"id":"web","oci_tag":"V2"}]}`},
 		{"/clusters", `{"id":"c","cluster_dns":"c.example.com","environment":"dev","platform_components":[{"id":"db"}]}`},
+		{"/clusters", `{"id":"d","cluster_dns":"d.example.com","environment":"dev","platform_components":[{"id":"web","enabled":false}]}`},
 	} {
 		w.create(c[0], c[1])
 	}
