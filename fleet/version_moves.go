@@ -55,8 +55,8 @@ type versionMove struct {
 // anything to commit. The actor of the commit must be [VersionAutomation]. A change that policies refuse stays a proposed rollout, whose
 // description names them.
 //
-// limit must limit a Tx to the rights of the principal of a component, as the server does for rollouts; it is called for tx and for
-// attempts of the same change, one for each further principal of a group. A refusal of one refuses the move.
+// limit must limit a Tx to the rights of the principal of a component, as the server does for rollouts, and set its [Tx.Approvers]. It is
+// called for tx and for attempts of the same change, one for each further principal of a group. A refusal of one refuses the move.
 func (tx *Tx) MoveVersions(move string, known KnownVersions, now time.Time, limit func(tx *Tx, component string)) (changed bool, err error) {
 	m, err := decideMove(tx.base, move, known, now)
 	if err != nil || m.policy.Action == versionsNotify {

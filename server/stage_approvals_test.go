@@ -195,3 +195,26 @@ func TestApprovalOfStageIsLimited(t *testing.T) {
 		a.problem(http.StatusNotFound, "not_found", a.ann, http.MethodPost, "/rollouts/r/approve", "")
 	})
 }
+
+// TestApprovedStageOfVersions: the server starts the approved stage of a rollout of versions.
+func TestApprovedStageOfVersions(t *testing.T) {
+	t.Parallel()
+	eachApprovals(t, func(t *testing.T, a *approvals) {
+		t.Helper()
+		a.p.must(http.MethodPatch, "/policies/second", `{"rule":"effect.count == 0","message":"'changes ' + string(effect.count)"}`)
+		a.p.must(http.MethodPost, "/strategies", `{"id":"approved","stages":[{"name":"one","cluster_ids":["c1"],"approval":true}]}`)
+		a.p.must(http.MethodPatch, "/platform_components/podinfo", `{"version_policy":{"range":"~6","action":"rollout","strategy":"approved"}}`)
+		a.p.must(http.MethodPost, versionsPath, `{"version":"6.1.0"}`)
+		move := func() (out api.Rollout) {
+			a.p.clock.advance(10 * time.Minute)
+			a.p.server.MoveVersions(t.Context())
+			require.NoError(t, json.Unmarshal([]byte(a.p.must(http.MethodGet, "/rollouts/auto-podinfo", "")), &out))
+			return out
+		}
+		require.Equal(t, "proposed", move().State)
+		require.Equal(t, "proposed", move().State, "it waits for the approval")
+		a.p.must(http.MethodPost, "/rollouts/auto-podinfo/approve", "", a.ann...)
+		require.Equal(t, "running", move().State)
+		require.Contains(t, a.p.must(http.MethodGet, "/revisions/"+jsonInt(a.p.replica.State().Revision()), ""), `{"op":"approved","kind":"policy","id":"second"`)
+	})
+}
