@@ -135,7 +135,7 @@ func (s *State) newRollout(n NewRollout) (*rollout, error) {
 func (n *rolloutCreation) finish(tx *Tx, c Commit) error {
 	n.change.guard, n.change.scope = tx.guard, tx.scope
 	n.change.guard.proposed = true
-	tx.guard = Guard{} // the creation itself removes nothing
+	tx.guard = Guard{OverridePolicies: tx.guard.OverridePolicies} // the creation itself removes nothing
 	res, err := n.change.Finish(c)
 	if err != nil {
 		return err

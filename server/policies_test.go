@@ -102,6 +102,7 @@ func TestOverridePolicy(t *testing.T) {
 		{"POST", "/sources", `{"id":"platform","url":"oci://registry.example.com/fleet","tag":"prod"}`, "201"},
 		{"DELETE", "/sources/platform", "", "200"},
 		{"POST", "/tokens", `{"name":"ci","role":"read"}`, "201"},
+		{"POST", "/rollouts", `{"id":"s","stages":[{"name":"one","cluster_ids":["one"]}],"operations":[{"op":"patch","kind":"namespace","id":"x","patch":{"labels":{"a":"b"}}}]}`, "201"},
 	} {
 		w.do(request[0], request[1], request[2], reason...).problem(422, "policy")
 		got := w.do(request[0], request[1], request[2], append(reason, "X-Fleet-Override-Policy", "never")...)
