@@ -186,7 +186,7 @@ func (s *Server) handleError(err error, c echo.Context) {
 			break
 		}
 		field := api.FieldProblem{Pointer: s.masker.Tokens(problem.Pointer), Detail: s.masker.Tokens(problem.Detail)}
-		if slices.Contains([]string{string(fleet.CodeRevertConflict), string(fleet.CodeFrozen), string(fleet.CodePinned), string(fleet.CodeManagedBySource), string(fleet.CodeOutOfScope)}, p.Code) { // the request does not name the documents
+		if slices.Contains([]string{string(fleet.CodeRevertConflict), string(fleet.CodeFrozen), string(fleet.CodePinned), string(fleet.CodeManagedBySource), string(fleet.CodeOutOfScope), string(fleet.CodePolicy)}, p.Code) { // the request does not name the documents
 			field.Kind, field.ID = string(problem.Kind), s.masker.Tokens(problem.ID)
 		}
 		body.Errors = append(body.Errors, field)

@@ -87,6 +87,7 @@ func TestPoliciesOfOthersAreHidden(t *testing.T) {
 	refused := w.do(http.MethodPost, "/batch", `{"operations":`+change+`}`, web...)
 	refused.problem(422, "policy")
 	require.Contains(t, string(refused.body), `policy \"fails\": changes 1`)
+	require.Contains(t, string(refused.body), `"errors":[{"pointer":"","detail":"changes 1","kind":"policy","id":"fails"}]`)
 	w.patch("/policies/fails", `{"action":"warn"}`, "X-Change-Reason", "INC-1", "X-Fleet-Override-Policy", "zebra-match").want(200)
 	warned := w.do(http.MethodPost, "/batch", `{"operations":`+change+`}`, web...)
 	require.Equal(t, []any{`policy "fails": changes 1`}, warned.want(200).json()["warnings"])

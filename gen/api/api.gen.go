@@ -1800,12 +1800,12 @@ type FieldProblem struct {
 	// Example: there is no platform component "grafna"
 	Detail string `json:"detail"`
 
-	// Kind `frozen` and `pinned`: `cluster`. `out_of_scope`: the kind of a document or cluster outside the caller's rights. `revert_conflict`: the kind of the document that was changed again; the pointer is that of the operation, and in it that of the field, with entries of lists named by their ids.
+	// Kind `frozen` and `pinned`: `cluster`. `policy`: `policy`. `out_of_scope`: the kind of a document or cluster outside the caller's rights. `revert_conflict`: the kind of the document that was changed again; the pointer is that of the operation, and in it that of the field, with entries of lists named by their ids.
 	//
 	// Example: cluster
 	Kind string `json:"kind,omitempty"`
 
-	// ID `revert_conflict`: the document's id. `frozen` and `pinned`: the cluster's. `out_of_scope`: the document's or cluster's.
+	// ID `revert_conflict`: the document's id. `frozen` and `pinned`: the cluster's. `policy`: that of the policy. `out_of_scope`: the document's or cluster's.
 	//
 	// Example: demo-cluster-01
 	ID string `json:"id,omitempty"`

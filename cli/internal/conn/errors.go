@@ -41,7 +41,7 @@ func (s *Session) ReportError(err error) {
 	_, _ = fmt.Fprintf(&b, "%s %s\n", s.Color(render.Red, "Error:"), render.Printable(text))
 	if problem, ok := errors.AsType[*apiclient.Error](err); ok {
 		for i, field := range problem.Problem.Errors {
-			if len(problem.Problem.Errors) == 1 && strings.Contains(problem.Problem.Detail, field.Detail) || problem.Problem.Error == "frozen" && !s.Verbose {
+			if len(problem.Problem.Errors) == 1 && strings.Contains(problem.Problem.Detail, field.Detail) || problem.Problem.Error == "policy" || problem.Problem.Error == "frozen" && !s.Verbose {
 				break // the first line has the same text, or counts the clusters
 			}
 			if i == maxProblems && !s.Verbose {
