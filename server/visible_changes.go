@@ -92,5 +92,5 @@ func (l *limitedChange) hidden(refused *fleet.Error) *fleet.Error {
 	if len(parts) > 0 {
 		detail += " (" + strings.Join(parts, ", ") + ")"
 	}
-	return &fleet.Error{Code: refused.Code, Detail: detail + ": ask a principal that may read everything to make it", Approval: refused.Approval}
+	return &fleet.Error{Code: refused.Code, Detail: detail + ": ask a principal that may read everything to make it"}
 }
