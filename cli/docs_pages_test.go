@@ -61,6 +61,11 @@ func TestAccessPage(t *testing.T) {
 	runPage(t, "access", 8)
 }
 
+func TestAuditPage(t *testing.T) {
+	t.Parallel()
+	runPage(t, "audit", 3, "AUDIT_OUTPUT=audit.jsonl")
+}
+
 func TestWebhooksPage(t *testing.T) {
 	t.Parallel()
 	runPage(t, "webhooks", 3, "WEBHOOK_KEY=0123456789abcdef0123456789abcdef", "PUBLIC_URL=https://fleet.example.com")

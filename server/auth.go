@@ -54,6 +54,8 @@ func (s *Server) authenticate(r *request) error {
 // reportRefusal counts and logs a refused request, and returns its answer.
 func (s *Server) reportRefusal(c echo.Context, refusal *auth.RefusedError) error {
 	report := s.auth.Report(c.Request(), refusal)
+	r := requestOf(c)
+	r.audited.caller, r.audited.reason = refusal.Principal, report.Reason
 	if report.Reason != "" {
 		s.metrics.authFailures.WithLabelValues(report.Reason).Inc()
 	}

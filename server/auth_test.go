@@ -294,7 +294,7 @@ func certified(t *testing.T, o options, names ...string) *world {
 		t.Cleanup(with.CloseIdleConnections)
 		by[name] = with
 	}
-	w.client.Transport = &contractTransport{t: t, next: by}
+	w.client.Transport = &contractTransport{t: t, next: by, audit: w.audit}
 	return w
 }
 

@@ -78,6 +78,7 @@ func (s *Server) automate(ctx context.Context, meta store.Meta, decide func(*fle
 		return nil
 	case err == nil && len(res.Commit.Changes) > 0:
 		s.metrics.committed(res.Commit.Changes)
+		s.auditCommit(res.Commit)
 		trace.SpanFromContext(ctx).SetAttributes(attribute.String("fleet.revision", response.FormatRevision(res.State.Revision())))
 	}
 	return err

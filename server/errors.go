@@ -152,6 +152,8 @@ func (s *Server) handleError(err error, c echo.Context) {
 		return
 	}
 	p := toPublic(c, err)
+	r := requestOf(c)
+	r.audited.code, r.audited.stalePlan = p.Code, p.Code == string(fleet.CodeStale) && p.Headers["ETag"] == "" && len(p.Problems) == 0
 	if p.Status >= http.StatusInternalServerError {
 		level := slog.LevelError
 		switch {

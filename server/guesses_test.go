@@ -92,6 +92,6 @@ func TestGuessesLockOutOneAddress(t *testing.T) {
 	w.get("/clusters").want(429)
 	from := &http.Transport{DialContext: (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}).DialContext}
 	t.Cleanup(from.CloseIdleConnections)
-	w.client.Transport = &contractTransport{t: t, next: from}
+	w.client.Transport = &contractTransport{t: t, next: from, audit: w.audit}
 	w.get("/clusters").want(200)
 }

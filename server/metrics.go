@@ -139,13 +139,22 @@ func newMetrics(s *Server) *metrics {
 // kindResource stands for the definitions of all resource types, because users choose their number and names.
 const kindResource fleet.Kind = "resource"
 
+// isPartOfOther reports whether changes of a kind are part of other changes.
+func isPartOfOther(kind fleet.Kind) bool {
+	switch kind { //nolint:exhaustive // resource types add kinds
+	case fleet.KindBudget, fleet.KindOrphan, fleet.KindPin, fleet.KindVersionAutomation, fleet.KindSourceState, fleet.KindSourceDocuments:
+		return true
+	}
+	return false
+}
+
 // committed counts a commit.
 func (m *metrics) committed(changes []fleet.Change) {
 	kinds := map[fleet.Kind]bool{}
 	for _, ch := range changes {
 		kind := ch.Kind
-		if kind == fleet.KindBudget || kind == fleet.KindOrphan || kind == fleet.KindPin || kind == fleet.KindVersionAutomation || kind == fleet.KindSourceState || kind == fleet.KindSourceDocuments {
-			continue // they are part of other changes
+		if isPartOfOther(kind) {
+			continue
 		}
 		if _, typed := strings.CutPrefix(string(kind), string(kindResource)+"/"); typed {
 			kind = kindResource

@@ -81,6 +81,7 @@ func (s *Server) serve(c *request, places *admission.PreauthLimit, next echo.Han
 		s.handleError(err, c)
 	}
 	endTrace()
+	s.audit(c)
 	took := time.Since(start)
 	if c.watch {
 		s.metrics.watch(route, c.Request().Method, c.Response().Status)

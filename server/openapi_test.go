@@ -46,8 +46,9 @@ var operations = sync.OnceValues(func() (routers.Router, error) {
 // contractTransport validates every exchange: the OpenAPI document must describe each answer, and allow each request that is
 // carried out.
 type contractTransport struct {
-	t    *testing.T
-	next http.RoundTripper
+	t     *testing.T
+	next  http.RoundTripper
+	audit *auditTrail // of the world; nil: it is not checked
 }
 
 // RoundTrip implements http.RoundTripper.
@@ -72,13 +73,13 @@ func (c *contractTransport) RoundTrip(req *http.Request) (*http.Response, error)
 		return nil, err
 	}
 	res.Body = io.NopCloser(bytes.NewReader(body))
-	if err := conforms(req, sent, res, body); err != nil {
+	if err := conforms(req, sent, res, body, c.audit); err != nil {
 		c.t.Errorf("%s %s answered %d: %v\n%.500s", req.Method, req.URL.RequestURI(), res.StatusCode, err, body)
 	}
 	return res, nil
 }
 
-func conforms(req *http.Request, sent []byte, res *http.Response, body []byte) error {
+func conforms(req *http.Request, sent []byte, res *http.Response, body []byte, audit *auditTrail) error {
 	if res.StatusCode >= http.StatusBadRequest {
 		if err := wellFormedProblem(req, res, body); err != nil {
 			return err
@@ -104,6 +105,7 @@ func conforms(req *http.Request, sent []byte, res *http.Response, body []byte) e
 		}
 		return nil
 	}
+	audit.answered(route, req, res, body)
 	// readOnly fields may be sent back; the server ignores them.
 	input := &openapi3filter.RequestValidationInput{Request: find, Route: route, PathParams: params, Options: &openapi3filter.Options{
 		AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, MultiError: true, IncludeResponseStatus: true,

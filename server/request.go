@@ -32,6 +32,7 @@ type request struct {
 	// limited is the change of a principal that may read only a part of the fleet; nil: it may read everything.
 	limited *limitedChange
 	id      string // see requestID; empty: none yet
+	audited auditRecord
 	// preauth is the limit that counts this request; nil: none does.
 	preauth *admission.PreauthLimit
 	address netip.Prefix // under which preauth counts it
@@ -113,8 +114,9 @@ func (s *Server) transact(c echo.Context, meta store.Meta, edit func(*fleet.Tx) 
 	if err == nil {
 		res, err = update(meta)
 	}
-	if err == nil && !meta.DryRun {
+	if err == nil && !meta.DryRun && len(res.Commit.Changes) > 0 {
 		s.metrics.committed(res.Commit.Changes)
+		r.audited.revision, r.audited.changes = res.State.Revision(), res.Commit.Changes
 	}
 	if refusal != nil && errors.Is(err, refusal) { // otherwise the store failed
 		return res, s.reportRefusal(c, refusal)

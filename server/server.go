@@ -73,6 +73,8 @@ type Config struct {
 	StoreSize func(context.Context) (int64, error)
 	// Audit returns the state of the verification of the history's hash chain; nil: it is not verified.
 	Audit func() store.AuditStatus
+	// AuditLog writes audit events; nil: there are none.
+	AuditLog *AuditLog
 	// StorePool returns the use of the store's connections; nil: there is no pool.
 	StorePool func() (store.PoolStats, bool)
 	// Backup copies the whole store until its context ends; needed in mode crud.
@@ -210,6 +212,9 @@ func New(cfg Config) (*Server, error) {
 	s.feed = newRevisionFeed(cfg.History)
 	s.queues = admission.NewQueues(cmp.Or(cfg.WatchStreams, DefaultWatchStreams), func(queue string) prometheus.Observer { return s.metrics.work.WithLabelValues(queue) })
 	s.metrics.registry.MustRegister(s.queues)
+	if cfg.AuditLog != nil {
+		s.metrics.registry.MustRegister(cfg.AuditLog.Collector())
+	}
 	s.specJSON = sync.OnceValues(func() ([]byte, error) { return yaml.YAMLToJSON(s.spec()) })
 	s.docsSpec = sync.OnceValues(func() ([]byte, error) { return makeDocsSpec(s.spec()) })
 	s.echo.HideBanner, s.echo.HidePort = true, true

@@ -85,6 +85,7 @@ type world struct {
 	client  *http.Client
 	clock   *clock
 	logs    *buffer
+	audit   *auditTrail
 }
 
 // options of a world; the zero value is a crud server with the demo fleet.
@@ -126,8 +127,10 @@ func setupWith(t *testing.T, o options) *world {
 	if !o.empty && o.records == nil && !o.unloaded {
 		w.seedDemo()
 	}
+	w.audit = newAuditTrail(t)
 	cfg := server.Config{
-		Mode: server.ModeCRUD, Replica: w.replica, History: w.faults,
+		AuditLog: w.audit.log,
+		Mode:     server.ModeCRUD, Replica: w.replica, History: w.faults,
 		Tokens:  server.Tokens{Read: readToken, ReadPrevious: readPrevious, Write: writeToken, WritePrevious: writePrevious},
 		Version: "v2.0.0-test", StoreName: "memory", Logger: logger, Now: w.clock.Now,
 		Backup: func(context.Context) (*server.Backup, error) { return backupOf([]byte("SQLite format 3")), nil },
@@ -144,9 +147,12 @@ func setupWith(t *testing.T, o options) *world {
 		o.serve = httptest.NewServer
 	}
 	w.http = o.serve(srv)
-	t.Cleanup(w.http.Close)
+	t.Cleanup(func() {
+		w.http.Close()
+		w.audit.check()
+	})
 	w.client = &http.Client{
-		Transport:     &contractTransport{t: t, next: w.http.Client().Transport},
+		Transport:     &contractTransport{t: t, next: w.http.Client().Transport, audit: w.audit},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return w

@@ -28,6 +28,8 @@ type Config struct {
 	Issuers Issuers
 	// EndedSessions shares signed-out sessions between processes. Nil: a sign-out counts only in this process.
 	EndedSessions EndedSessions
+	// Audit records events that the API does not see; nil: nothing does.
+	Audit func(r *http.Request, e AuditEvent)
 	// Changes enables change forms, for tokens that may write.
 	Changes bool
 	Version string
@@ -45,6 +47,26 @@ type Page struct {
 	sessionLimits sessionLimits
 	ended         localEndedSessions
 	pages         map[string]*template.Template
+}
+
+// AuditEvent is a sign-in or a sign-out on the page.
+type AuditEvent struct {
+	Type   string // one of the Audit constants
+	Token  string // of the session; empty: unknown
+	Issuer string // at which a sign-in failed
+}
+
+// Types of AuditEvent.
+const (
+	AuditSignIn       = "sign_in" // with a token of the API; the API itself sees the beginning of a session of a person
+	AuditSignInFailed = "sign_in_failed"
+	AuditSignedOut    = "signed_out"
+)
+
+func (p *Page) audit(r *http.Request, e AuditEvent) {
+	if p.cfg.Audit != nil {
+		p.cfg.Audit(r, e)
+	}
 }
 
 // Issuers signs people in with OpenID Connect.

@@ -82,6 +82,7 @@ func (p *Page) signIn(w http.ResponseWriter, r *http.Request) {
 	if !p.beginSession(w, r, token, to) {
 		return
 	}
+	p.audit(r, AuditEvent{Type: AuditSignIn, Token: token})
 	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
@@ -93,6 +94,7 @@ func (p *Page) signOut(w http.ResponseWriter, r *http.Request) {
 		var s session
 		if p.cipher.decrypt(cookie.Value, name, &s) {
 			failed = p.endSession(r.Context(), s)
+			p.audit(r, AuditEvent{Type: AuditSignedOut, Token: s.Token})
 		}
 	}
 	p.setCookie(w, name, "", -time.Second)

@@ -64,6 +64,7 @@ func (p *Page) finishIssuerSignIn(w http.ResponseWriter, r *http.Request) {
 	idToken, reason, err := p.cfg.Issuers.IDToken(ctx, in, answer)
 	if err != nil {
 		p.cfg.Logger.WarnContext(ctx, "a sign-in at an issuer failed", "issuer", in.Issuer, "error", err)
+		p.audit(r, AuditEvent{Type: AuditSignInFailed, Issuer: in.Issuer})
 		status := http.StatusForbidden
 		if reason == "" {
 			status, reason = http.StatusBadGateway, "the identity provider returned no usable answer"

@@ -64,6 +64,7 @@ type config struct {
 	issuers                 []server.Issuer
 	webhooks                webhooks.Config // only the settings
 	versionScan             versionScan
+	auditOutput             string // of audit events; empty: there are none
 }
 
 // configError lists all problems of the configuration.
@@ -110,6 +111,7 @@ func flags() []cli.Flag {
 		text("otlp-endpoint", "OTEL_EXPORTER_OTLP_ENDPOINT", "", "`URL` of an OpenTelemetry collector that takes traces over HTTP, such as http://collector:4318; none are made when not set"),
 		text("log-level", "LOG_LEVEL", "", "`LEVEL`: debug, info, warn or error (default: RUST_LOG's level, else info)"),
 		text("log-format", "LOG_FORMAT", "", "`FORMAT`: text or json (default: text on a terminal, else json)"),
+		text("audit-output", "AUDIT_OUTPUT", "", "`OUTPUT` of audit events as JSON lines: stdout, stderr or a file; none when not set"),
 		text("environments", "ENVIRONMENTS", "dev,qa,uat,prod", "allowed environments of clusters, in promotion order, as a comma-separated `LIST`"),
 		text("protected-environments", "PROTECTED_ENVIRONMENTS", "prod", "environments from which people and scripts take nothing without naming them, as a comma-separated `LIST`; none when empty"),
 		text("max-removals", "MAX_REMOVALS", "50", "how `MANY` installed things may be removed within an hour, on all clusters together, without the hash of a plan"),
@@ -146,7 +148,7 @@ func flags() []cli.Flag {
 // readConfig reads the settings and returns all problems together.
 func readConfig(c *cli.Context) (config, error) {
 	cfg := config{
-		seedFile: c.String("seed-file"), openapiFile: c.String("openapi-file"), stateDir: c.String("state-dir"), listen: c.String("listen-addr"), basePath: c.String("base-path"), metrics: c.String("metrics-addr"), otlp: c.String("otlp-endpoint"),
+		seedFile: c.String("seed-file"), openapiFile: c.String("openapi-file"), stateDir: c.String("state-dir"), listen: c.String("listen-addr"), basePath: c.String("base-path"), metrics: c.String("metrics-addr"), otlp: c.String("otlp-endpoint"), auditOutput: c.String("audit-output"),
 		tls: server.TLSFiles{Cert: c.String("tls-cert-file"), Key: c.String("tls-key-file"), ClientCA: c.String("tls-client-ca-file")},
 	}
 	var problems []string

@@ -62,6 +62,11 @@ func serve(c *cli.Context) error {
 	}
 	defer traces.stop(logger)
 	cfg.db = traces.watch(cfg.db)
+	auditLog, err := openAuditLog(c, cfg, logger)
+	if err != nil {
+		return err
+	}
+	defer auditLog.Close()
 	rules := fleet.Rules{Environments: cfg.environments, Protected: cfg.protected, MaxRemovals: cfg.maxRemovals, SecondPerson: cfg.secondPerson, RefuseSecrets: cfg.refuseSecrets}
 	opener := &opener{cfg: cfg, rules: rules, seedFile: cfg.seedFile, logger: logger}
 	st, err := opener.store()
@@ -108,6 +113,7 @@ func serve(c *cli.Context) error {
 	scanner, artifacts := newRegistries(cfg, logger)
 	srv, err := server.New(server.Config{
 		Audit:         auditStatus,
+		AuditLog:      auditLog,
 		Webhooks:      events,
 		ClusterStatus: tracker, OfflineAfter: cfg.offlineAfter,
 		Mode: cfg.mode, Replica: replica, History: st, StoreSize: st.Size, StorePool: st.Pool, Backup: newBackupFunc(st, logger), Tracer: traces.tracer(), Tokens: cfg.tokens, Issuers: issuers, SessionKeys: []string{cfg.sessionKey, cfg.sessionKeyPrevious},
@@ -146,12 +152,24 @@ func serve(c *cli.Context) error {
 	return errors.Join(err, st.Close())
 }
 
+// openAuditLog opens AUDIT_OUTPUT; nil: there is none.
+func openAuditLog(c *cli.Context, cfg config, logger *slog.Logger) (*server.AuditLog, error) {
+	if cfg.auditOutput == "" {
+		return nil, nil //nolint:nilnil // a nil log drops events
+	}
+	log, err := server.OpenAuditLog(server.AuditConfig{Output: cfg.auditOutput, Stdout: c.App.Writer, Stderr: c.App.ErrWriter, Logger: logger})
+	if err != nil {
+		return nil, fmt.Errorf("AUDIT_OUTPUT: %w", err)
+	}
+	return log, nil
+}
+
 // withPage wraps the API in the fleet page, if that is enabled.
 func withPage(cfg config, srv *server.Server, issuers *server.Issuers, ended ui.EndedSessions, logger *slog.Logger) (http.Handler, error) {
 	if !cfg.page {
 		return server.WithBasePath(cfg.basePath, srv), nil
 	}
-	page, err := ui.New(ui.Config{API: srv, Issuers: newPageIssuers(issuers), BasePath: cfg.basePath, EndedSessions: ended, SessionKey: cfg.sessionKey, SessionKeyPrevious: cfg.sessionKeyPrevious, Changes: cfg.pageChanges, Version: version, Logger: logger})
+	page, err := ui.New(ui.Config{API: srv, Issuers: newPageIssuers(issuers), Audit: func(r *http.Request, e ui.AuditEvent) { srv.AuditPage(r, server.PageAuditEvent(e)) }, BasePath: cfg.basePath, EndedSessions: ended, SessionKey: cfg.sessionKey, SessionKeyPrevious: cfg.sessionKeyPrevious, Changes: cfg.pageChanges, Version: version, Logger: logger})
 	if err != nil {
 		return nil, err
 	}

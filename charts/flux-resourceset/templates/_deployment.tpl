@@ -237,6 +237,9 @@ tolerations:
 {{- if $v.config.basePath }}
 - {name: BASE_PATH, value: {{ $v.config.basePath | quote }}}
 {{- end }}
+{{- if $v.config.auditOutput }}
+- {name: AUDIT_OUTPUT, value: {{ $v.config.auditOutput | quote }}}
+{{- end }}
 {{- if $v.config.otlpEndpoint }}
 - {name: OTEL_EXPORTER_OTLP_ENDPOINT, value: {{ $v.config.otlpEndpoint | quote }}}
 {{- end }}

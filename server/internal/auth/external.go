@@ -120,15 +120,15 @@ func (a *Authenticator) openSession(token string) (Principal, error) {
 }
 
 func externalActor(s *fleet.Subject) string {
-	return fmt.Sprintf("oidc:%s:%s (%s)", s.Issuer, actorPart(s.User), actorPart(s.Sub))
+	return fmt.Sprintf("oidc:%s:%s (%s)", s.Issuer, ActorPart(s.User), ActorPart(s.Sub))
 }
 
 // maxActorPart is the longest part of an actor in bytes; the rest of a longer one is replaced by a hash.
 const maxActorPart = 256
 
-// actorPart encodes a part of an actor, so that no two texts look alike, and none contains a delimiter of actors. Everything except visible
+// ActorPart encodes a part of an actor, so that no two texts look alike, and none contains a delimiter of actors. Everything except visible
 // ASCII is percent-encoded, and so are parentheses and the percent sign.
-func actorPart(text string) string {
+func ActorPart(text string) string {
 	var b strings.Builder
 	for i := range len(text) {
 		if c := text[i]; c <= ' ' || c > '~' || c == '(' || c == ')' || c == '%' {
