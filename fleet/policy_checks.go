@@ -61,7 +61,7 @@ func (r Result) verdictsOf(policies []*Document, effect func() (*policyEffect, e
 		}
 		return computed.of(p), nil
 	}
-	change := r.policyChange()
+	change, removals := r.policyChange(), removalsIn(r.base.recentRemovals(r.Commit.At))
 	refusing, warning := policy.NewBudget(), policy.NewWarningBudget() // so that no warning makes a policy fail that refuses
 	var out []policyVerdict
 	for _, d := range policies {
@@ -76,7 +76,7 @@ func (r Result) verdictsOf(policies []*Document, effect func() (*policyEffect, e
 		}
 		v := policyVerdict{policy: d}
 		in := &policy.Input{
-			Change: change, Now: r.Commit.At, Recent: policy.Recent{Removals: removalsIn(r.base.recentRemovals(r.Commit.At)), Count: r.base.recentClusters(r.Commit.At, d.ID)},
+			Change: change, Now: r.Commit.At, Recent: policy.Recent{Removals: removals, Count: r.base.recentClusters(r.Commit.At, d.ID)},
 			Effect: func() (*policy.Effect, error) { return on(p) },
 		}
 		budget := refusing

@@ -2,9 +2,9 @@ package policy
 
 import (
 	"encoding/json"
-	"sync"
 	"time"
 
+	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types/ref"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -29,8 +29,8 @@ type Change struct {
 	Source    string // id of the source that makes it; empty: none
 	Documents []*Document
 
-	once sync.Once
-	list any // of the documents, as rules read it
+	self object // the change as rules read it
+	list any    // of the documents, as rules read it
 }
 
 // Document is a changed document. Before is nil for a new one, After for a deleted one.
@@ -38,7 +38,7 @@ type Document struct {
 	Kind, ID, Action string
 	Before, After    json.RawMessage
 
-	once          sync.Once
+	decoded       bool
 	before, after any
 	err           error
 }
@@ -52,8 +52,8 @@ type Effect struct {
 	Clusters []*Cluster
 	Removals int
 
-	once sync.Once
-	list any // of the clusters, as rules read it
+	self object // the effect as rules read it
+	list any    // of the clusters, as rules read it
 
 	distinctLists map[clusterFields]ref.Val
 	entries       map[any]uint64 // ids of the entries of lists
@@ -115,12 +115,24 @@ type Entry[T any] struct {
 	before, after *structValue // of Before and After, once a rule reads them
 }
 
-// variables returns the variables of rules.
-func (in *Input) variables() map[string]any {
-	return map[string]any{
-		"change": &object{changeType, in.Change},
-		"effect": func() any { return in.effect() },
-		"recent": &object{recentType, &in.Recent},
-		"now":    in.Now,
+var _ cel.Activation = (*Input)(nil)
+
+// ResolveName returns a variable of rules.
+func (in *Input) ResolveName(name string) (any, bool) {
+	switch name {
+	case "change":
+		in.Change.self = object{changeType, in.Change}
+		return &in.Change.self, true
+	case "effect":
+		return in.effect(), true
+	case "recent":
+		return &object{recentType, &in.Recent}, true
+	case "now":
+		return in.Now, true
+	default:
+		return nil, false
 	}
 }
+
+// Parent returns nil: rules have no other variables.
+func (in *Input) Parent() cel.Activation { return nil }

@@ -206,7 +206,7 @@ func newMeteredProgram(env *cel.Env, ast *cel.Ast) (*meteredProgram, error) {
 var errTooManySteps = errors.New("the policies of the fleet that refuse changes, or those that warn, together take too many steps on this change: make a smaller change, or simplify their rules")
 
 // evaluate evaluates one expression.
-func (e *expression) evaluate(ctx context.Context, vars any, budget *Budget) (ref.Val, error) {
+func (e *expression) evaluate(ctx context.Context, in *Input, budget *Budget) (ref.Val, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
@@ -222,7 +222,7 @@ func (e *expression) evaluate(ctx context.Context, vars any, budget *Budget) (re
 	}
 	limit := min(MaxCost, budget.left)
 	p.meter.ctx, p.meter.left, p.meter.check = ctx, limit, checkEvery
-	out, _, err := p.program.Eval(vars)
+	out, _, err := p.program.Eval(in)
 	budget.left -= limit - p.meter.left
 	p.meter.ctx = context.Background()
 	e.idle.Put(p)

@@ -172,8 +172,7 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 // Eval evaluates the rule on a change, and its message if the rule fails. It spends steps of the budget. An error means that there is no
 // result: the rule cannot be evaluated on this change, it takes too many steps, or the context has ended.
 func (p *Program) Eval(ctx context.Context, in *Input, budget *Budget) (Verdict, error) {
-	vars := in.variables()
-	out, err := p.rule.evaluate(ctx, vars, budget)
+	out, err := p.rule.evaluate(ctx, in, budget)
 	if err != nil {
 		return Verdict{}, err
 	}
@@ -184,7 +183,7 @@ func (p *Program) Eval(ctx context.Context, in *Input, budget *Budget) (Verdict,
 	if bool(holds) || p.message == nil {
 		return Verdict{Failed: !bool(holds)}, nil
 	}
-	out, err = p.message.evaluate(ctx, vars, budget)
+	out, err = p.message.evaluate(ctx, in, budget)
 	if err != nil {
 		return Verdict{}, fmt.Errorf("its message: %w", err)
 	}

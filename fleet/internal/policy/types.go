@@ -224,7 +224,9 @@ var (
 		"rollout": of(types.StringType, func(c *Change) any { return c.Rollout }),
 		"source":  of(types.StringType, func(c *Change) any { return c.Source }),
 		"documents": of(types.NewListType(documentType.Type), func(c *Change) any {
-			c.once.Do(func() { c.list = listOf(documentType, c.Documents) })
+			if c.list == nil {
+				c.list = listOf(documentType, c.Documents)
+			}
 			return c.list
 		}),
 	})
@@ -269,7 +271,9 @@ var (
 	})
 	effectType = newType("Effect", map[string]field{
 		"clusters": of(types.NewListType(clusterType.Type), func(e *Effect) any {
-			e.once.Do(func() { e.list = clusterList{listOf(clusterType, e.Clusters), e} })
+			if e.list == nil {
+				e.list = clusterList{listOf(clusterType, e.Clusters), e}
+			}
 			return e.list
 		}),
 		"count":    of(types.IntType, func(e *Effect) any { return len(e.Clusters) }),
@@ -310,20 +314,23 @@ func (in *Input) effect() any {
 	if err != nil {
 		return types.WrapErr(err)
 	}
-	return &object{effectType, e}
+	e.self = object{effectType, e}
+	return &e.self
 }
 
 // decode decodes the document for rules.
 func (d *Document) decode() {
-	d.once.Do(func() {
-		for _, version := range []struct {
-			body json.RawMessage
-			into *any
-		}{{d.Before, &d.before}, {d.After, &d.after}} {
-			value, err := decode(version.body)
-			*version.into, d.err = value, errors.Join(d.err, err)
-		}
-	})
+	if d.decoded {
+		return
+	}
+	d.decoded = true
+	for _, version := range []struct {
+		body json.RawMessage
+		into *any
+	}{{d.Before, &d.before}, {d.After, &d.after}} {
+		value, err := decode(version.body)
+		*version.into, d.err = value, errors.Join(d.err, err)
+	}
 }
 
 // decode returns the value of a JSON text; null if it is empty. Whole numbers are integers.
