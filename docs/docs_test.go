@@ -151,6 +151,17 @@ func TestChecklistsNameWhatExists(t *testing.T) {
 	}
 }
 
+// TestVersionsOfFlux: docs/templates.md names the versions that the end-to-end tests pin.
+func TestVersionsOfFlux(t *testing.T) {
+	t.Parallel()
+	page := read(t, "templates.md")
+	for _, name := range []string{"flux-operator", "helm-controller", "kustomize-controller", "source-controller"} {
+		pinned := regexp.MustCompile(`/` + name + ` v(\S+)`).FindStringSubmatch(read(t, filepath.Join(root, "test", "e2e", "tools", name, "go.mod")))
+		require.Len(t, pinned, 2)
+		require.Contains(t, page, fmt.Sprintf("| %s | %s |", name, pinned[1]))
+	}
+}
+
 // TestExtendingOmitsNoFile: docs/extending.md links each file of the product that names role bindings, which stand for every kind of
 // definition.
 func TestExtendingOmitsNoFile(t *testing.T) {

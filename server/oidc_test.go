@@ -160,6 +160,8 @@ func TestNoIssuers(t *testing.T) {
 	w, issuer := setup(t), testissuer.New(t)
 	answer := w.get("/clusters", "Authorization", "Bearer "+issuer.Token(idClaims(nil))).problem(http.StatusUnauthorized, "unauthorized")
 	require.Equal(t, "the bearer token is unknown: it is wrong, was revoked, or belongs to another server", answer.json()["detail"])
+	answer = w.get("/clusters", "Authorization", "Basic Zmx1eDpzZWNyZXQ=").problem(http.StatusUnauthorized, "unauthorized")
+	require.Contains(t, answer.json()["detail"], "basic authentication is not supported")
 	require.NotContains(t, string(w.get("/metrics").body), "id-token")
 	require.Zero(t, issuer.Fetches())
 	req := w.request(http.MethodGet, "/clusters", "")

@@ -330,6 +330,8 @@ func unauthorized(access Access, why error) error {
 		challenge += `, error="invalid_token"`
 	case errors.Is(why, errReadToken):
 		detail = "this is the read token, and changes require the write token: CRUD_AUTH_TOKEN of the server, which \"make run\" shows in its examples, or a managed token"
+	case errors.Is(why, errMalformed):
+		detail = "the header Authorization has no bearer token, and basic authentication is not supported: send Authorization: Bearer. The Secret of a ResourceSetInputProvider needs the key token, not username and password"
 	case errors.Is(why, errUnknown):
 		detail = "the bearer token is unknown: it is wrong, was revoked, or belongs to another server"
 		challenge += `, error="invalid_token"`
