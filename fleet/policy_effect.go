@@ -17,16 +17,23 @@ import (
 type policyEffect struct {
 	r        Result
 	clusters []*policyCluster
+	room     []policyCluster // for the next ones
 	known    map[docKey][]knownEntry
 	matched  map[string]*policy.Effect // by the match of the policy
+
+	fillLists func(*policy.Lists, policy.ListName) error // fill, allocated once
 }
 
 // policyCluster is a cluster of the effect.
 type policyCluster struct {
 	policy.Cluster
 	affected
-	lists policy.Lists
+	versions [2]policy.Version
+	lists    policy.Lists
 }
+
+// clustersPerAllocation is the number of clusters that are allocated at once.
+const clustersPerAllocation = 128
 
 // knownEntry is the change of an input on one cluster. Clusters whose inputs are built of the same documents and settings share it.
 type knownEntry struct {
@@ -35,7 +42,9 @@ type knownEntry struct {
 }
 
 func (r Result) newPolicyEffect() *policyEffect {
-	return &policyEffect{r: r, known: map[docKey][]knownEntry{}, matched: map[string]*policy.Effect{}}
+	e := &policyEffect{r: r, known: map[docKey][]knownEntry{}, matched: map[string]*policy.Effect{}}
+	e.fillLists = e.fill
+	return e
 }
 
 // policyEffect computes the effect.
@@ -83,9 +92,13 @@ func (e *policyEffect) compare(a affected) (lists *policy.Lists, differs bool, e
 
 // add adds an affected cluster. differs: its answers change. lists are the inputs that differ; nil: they are computed when a rule reads them.
 func (e *policyEffect) add(a affected, differs bool, lists *policy.Lists) {
-	c := &policyCluster{affected: a}
+	if len(e.room) == 0 {
+		e.room = make([]policyCluster, clustersPerAllocation)
+	}
+	c := &e.room[0]
+	*c = policyCluster{affected: a}
 	c.ID, c.Removals = a.id, len(e.r.removals.byName[a.name])
-	c.Before, c.After = versionOf(a.before), versionOf(a.after)
+	c.Before, c.After = versionOf(a.before, &c.versions[0]), versionOf(a.after, &c.versions[1])
 	if c.Before == nil && c.After == nil {
 		return
 	}
@@ -94,18 +107,20 @@ func (e *policyEffect) add(a affected, differs bool, lists *policy.Lists) {
 		return
 	}
 	if c.Lists = lists; lists == nil {
-		c.lists.Fill = func(to *policy.Lists, of policy.ListName) error { return e.fill(to, of, c.affected) }
+		c.lists.At, c.lists.Fill = len(e.clusters), e.fillLists
 		c.Lists = &c.lists
 	}
+	e.room = e.room[1:]
 	e.clusters = append(e.clusters, c)
 }
 
-// versionOf returns a cluster as policies read it; nil: there is none.
-func versionOf(of *Effective) *policy.Version {
+// versionOf sets a cluster as policies read it; nil: there is none.
+func versionOf(of *Effective, version *policy.Version) *policy.Version {
 	if of == nil || of.Deleted() {
 		return nil
 	}
-	return &policy.Version{Environment: of.cluster.Environment, Labels: of.cluster.Labels}
+	version.Environment, version.Labels = of.cluster.Environment, of.cluster.Labels
+	return version
 }
 
 // of returns the effect on the clusters that a policy matches before or after the change.
@@ -130,7 +145,8 @@ func (e *policyEffect) of(p *Policy) *policy.Effect {
 }
 
 // fill adds the inputs of a cluster's list that differ.
-func (e *policyEffect) fill(to *policy.Lists, of policy.ListName, a affected) error {
+func (e *policyEffect) fill(to *policy.Lists, of policy.ListName) error {
+	a := e.clusters[to.At].affected
 	for _, list := range e.r.lists() {
 		if listName(list) != of {
 			continue
