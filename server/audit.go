@@ -26,7 +26,7 @@ const (
 	auditSignIn       = "fleet.audit.sign_in"
 	auditSignInFailed = "fleet.audit.sign_in_failed"
 
-	maxAuditText      = 256 // bytes of each text
+	maxAuditText      = 640 // bytes of each text; no actor is longer
 	maxAuditDocuments = 10
 )
 
@@ -150,10 +150,10 @@ func (s *Server) auditActor(p auth.Principal) *auditlog.Actor {
 	return out
 }
 
-// auditText returns a text without secrets, as a short one of visible ASCII.
+// auditText returns a text without secrets, as a short one of ASCII without control characters.
 func (s *Server) auditText(text string) string {
 	text = strings.Map(func(r rune) rune {
-		if r <= ' ' || r > '~' {
+		if (r < ' ' || r > '~') && r != '…' { // in long actors
 			return '_'
 		}
 		return r

@@ -34,6 +34,7 @@ func newAuditTrail(t *testing.T) *auditTrail {
 	var err error
 	a.log, err = server.OpenAuditLog(server.AuditConfig{Output: "stdout", Stdout: &a.lines})
 	require.NoError(t, err)
+	t.Cleanup(a.log.Close)
 	return a
 }
 
@@ -41,10 +42,14 @@ func newAuditTrail(t *testing.T) *auditTrail {
 func (a *auditTrail) events() []map[string]any {
 	a.t.Helper()
 	a.log.Close()
-	var out []map[string]any
-	for line := range strings.Lines(a.lines.String()) {
+	return parseAudit(a.t, a.lines.String())
+}
+
+func parseAudit(t *testing.T, text string) (out []map[string]any) {
+	t.Helper()
+	for line := range strings.Lines(text) {
 		var e map[string]any
-		require.NoError(a.t, json.Unmarshal([]byte(line), &e), line)
+		require.NoError(t, json.Unmarshal([]byte(line), &e), line)
 		out = append(out, e)
 	}
 	return out

@@ -99,6 +99,7 @@ type sourceProcess struct {
 	http     *httptest.Server
 	clock    *clock
 	history  store.Store
+	audit    *auditTrail
 }
 
 // eachStore runs a test with several processes on each kind of store, and a registry of its own.
@@ -128,8 +129,10 @@ func eachStoreWith(t *testing.T, processes int, reader server.ArtifactReader, te
 			require.NoError(t, p.replica.Load(t.Context()))
 			tracker := clusterstatus.NewTracker(clusterstatus.Config{Store: table})
 			var err error
+			p.audit = newAuditTrail(t)
 			p.server, err = server.New(server.Config{
-				Mode: server.ModeCRUD, Replica: p.replica, History: st, ClusterStatus: tracker, ArtifactReader: artifacts, Now: now.Now,
+				AuditLog: p.audit.log,
+				Mode:     server.ModeCRUD, Replica: p.replica, History: st, ClusterStatus: tracker, ArtifactReader: artifacts, Now: now.Now,
 				Tokens: server.Tokens{Read: readToken, Write: writeToken},
 			})
 			require.NoError(t, err)
@@ -221,6 +224,16 @@ func TestSourceApplies(t *testing.T) {
 		found, err := p.history.Summaries(t.Context(), store.HistoryQuery{Limit: 1}, 10)
 		require.NoError(t, err)
 		require.Equal(t, "source:platform", found[0].Actor)
+		var audited []map[string]any
+		for _, each := range all {
+			for _, e := range each.audit.events() {
+				if at(e, "actor", "credential") == "internal" {
+					audited = append(audited, e)
+				}
+			}
+		}
+		require.Len(t, audited, 1)
+		require.Equal(t, []any{"fleet.audit.change", "source:platform", float64(before + 1), 3.0}, []any{audited[0]["type"], at(audited[0], "actor", "name"), audited[0]["revision"], audited[0]["objects"]})
 		detail := p.must(http.MethodGet, "/revisions/"+strings.TrimSpace(jsonInt(before+1)), "")
 		for _, fact := range []string{"digest=" + digest, "revision=main@sha1:aaaa", "source=https://git.example.com/fleet"} {
 			require.Contains(t, detail, fact)

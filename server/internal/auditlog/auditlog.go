@@ -6,11 +6,9 @@ package auditlog
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -37,7 +35,7 @@ const (
 	Unknown = "unknown" // the store did not confirm a commit, which may have happened
 )
 
-// Event is one line. It contains no value of a document and no secret. Texts are visible ASCII and short, which their author ensures.
+// Event is one line. It contains no value of a document and no secret. Texts are short and without control characters, which the caller of Emit ensures.
 type Event struct {
 	Time      time.Time `json:"time"`
 	Type      string    `json:"type"`
@@ -131,8 +129,12 @@ func (l *Log) Emit(e Event) {
 	if l == nil || l.closed.Load() {
 		return
 	}
-	if e.Decision == Refused && (!l.admit(e) || len(l.queue) >= maxRefusals) {
+	if e.Decision == Refused && !l.admit(e) {
 		l.drop("limited")
+		return
+	}
+	if e.Decision == Refused && len(l.queue) >= maxRefusals {
+		l.drop("dropped")
 		return
 	}
 	select {
@@ -152,7 +154,7 @@ func (l *Log) admit(e Event) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if age := e.Time.Sub(l.window); age < 0 || age >= refusalWindow {
-		maps.DeleteFunc(l.senders, func(string, int) bool { return true })
+		clear(l.senders)
 		l.window = e.Time
 	}
 	if _, known := l.senders[e.Sender]; !known && len(l.senders) >= maxSenders {
@@ -244,5 +246,5 @@ func (l *Log) reopen() error {
 		err = l.file.Close()
 	}
 	l.file, l.out, l.cut = file, file, false
-	return errors.Join(err)
+	return err
 }
