@@ -185,6 +185,8 @@ func TestRefuse(t *testing.T) {
 		"a long subject":                  {token(testissuer.Claims{"sub": strings.Repeat("x", 600)}), "subject (sub)"},
 		"a subject with a line":           {token(testissuer.Claims{"sub": "ann\nactor=root"}), "subject (sub)"},
 		"groups elsewhere":                {token(testissuer.Claims{"groups": nil, "_claim_names": testissuer.Claims{"groups": "src1"}}), "_claim_names"},
+		"groups omitted":                  {token(testissuer.Claims{"groups": nil, "hasgroups": true}), "hasgroups"},
+		"groups omitted, as text":         {token(testissuer.Claims{"groups": nil, "hasgroups": "true", "roles": []string{"team-web"}}), "groups_claim: roles"},
 		"groups as an object":             {token(testissuer.Claims{"groups": testissuer.Claims{"a": 1}}), "not a list"},
 		"groups as numbers":               {token(testissuer.Claims{"groups": []int{1}}), "not a list"},
 		"a nested token":                  {testissuer.Sign(t, e.issuer.Key("first"), map[jose.HeaderKey]any{"cty": "JWT"}, []byte(good)), "not the claims"},
@@ -371,6 +373,24 @@ func TestRefresh(t *testing.T) {
 	after(fetchInterval, 4)
 	after(refreshInterval-time.Second, 4)
 	after(time.Second, 5)
+}
+
+// TestAppRoles: with app roles of Entra ID as groups, a token that omits the groups is accepted with its roles, and has none without the
+// claim.
+func TestAppRoles(t *testing.T) {
+	t.Parallel()
+	e := setup(t, func(is *Issuer) { is.GroupsClaim = "roles" })
+	omitted := testissuer.Claims{"groups": nil, "hasgroups": true, "_claim_names": testissuer.Claims{"groups": "src1"}, "_claim_sources": testissuer.Claims{"src1": testissuer.Claims{"endpoint": e.issuer.URL() + "/keys"}}}
+	for _, roles := range [][]string{{"Fleet.Admin", "Fleet Reader"}, nil} {
+		claims := valid(omitted)
+		if roles != nil {
+			claims["roles"] = roles
+		}
+		id, err := e.Verify(t.Context(), e.issuer.Token(claims))
+		require.NoError(t, err)
+		require.Equal(t, roles, id.Groups)
+	}
+	require.Equal(t, 1, e.issuer.Fetches(), "the endpoint in the token is never requested")
 }
 
 func TestJWKSFile(t *testing.T) {

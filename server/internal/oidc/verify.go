@@ -372,15 +372,16 @@ func (s *source) user(c claims) string {
 	return name
 }
 
-// groups returns the groups of a token. Entra ID omits them if a person has too many (_claim_names): such a token is refused, since
-// it would look like a token of a person without groups.
+// groups returns the groups of a token. Entra ID omits them if a person has too many (_claim_names, or hasgroups): such a token is
+// refused, since it would look like a token of a person without groups.
 func (s *source) groups(c claims) ([]string, error) {
 	if s.GroupsClaim == "" {
 		return nil, nil
 	}
 	names, _ := c["_claim_names"].(map[string]any)
-	if _, elsewhere := names[s.GroupsClaim]; elsewhere && c[s.GroupsClaim] == nil {
-		return nil, refuse("it omits the claim %q because of too many groups (_claim_names): let the provider send only groups assigned to the application", s.GroupsClaim)
+	_, elsewhere := names[s.GroupsClaim]
+	if omitted := elsewhere || s.GroupsClaim == "groups" && fmt.Sprint(c["hasgroups"]) == "true"; omitted && c[s.GroupsClaim] == nil {
+		return nil, refuse("it omits the claim %q because of too many groups (_claim_names or hasgroups): let the provider send only groups assigned to the application, or app roles with groups_claim: roles", s.GroupsClaim)
 	}
 	groups, ok := c.list(s.GroupsClaim)
 	if !ok {
