@@ -144,6 +144,11 @@ faults-short: ## the same in a minute or two: the quickest attacks, six seconds 
 	@scripts/need postgresql
 	go test -count=1 -timeout 20m -run '^TestDrill' ./test/faults
 
+.PHONY: failover
+failover: ## kill processes and databases under 500 polls a second, and print what clusters notice: docs/production.md
+	@scripts/need postgresql
+	go run ./test/faults -phases failover $(FAULTS)
+
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME (30s each)
 	@scripts/fuzz

@@ -72,8 +72,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.StringVar(&o.stores, "store", "sqlite,postgres", "`STORES` to run on, separated by commas")
 	flags.DurationVar(&o.duration, "duration", 2*time.Minute, "how `LONG` faults are injected under load, on each store")
 	flags.Uint64Var(&o.seed, "seed", 0, "`NUMBER` that decides what is left to chance; 0: a new one")
-	flags.StringVar(&o.only, "only", "", "inject only these faults, damages and attacks, `NAMES` separated by commas")
-	flags.StringVar(&o.phases, "phases", "attacks,load,damage,controls", "what to run: attacks, load, damage, controls, separated by commas")
+	flags.StringVar(&o.only, "only", "", "inject only these faults, damages, incidents of failover and attacks, `NAMES` separated by commas")
+	flags.StringVar(&o.phases, "phases", "attacks,load,damage,failover,controls", "what to run: attacks, load, damage, failover, controls, separated by commas")
 	flags.StringVar(&o.control, "control", "", "run only the negative control of this `NAME`, and fail as it makes the promises fail")
 	flags.StringVar(&o.source, "source", ".", "`DIRECTORY` with the server's source")
 	flags.StringVar(&o.binary, "binary", "", "`PROGRAM` to run in place of one built of the source")
@@ -151,7 +151,7 @@ func (h *harness) run(ctx context.Context) (broken bool, err error) {
 			return false, err
 		}
 	}
-	for _, phase := range []func(context.Context) (bool, error){h.attacks, h.loads, h.damages, h.controls} {
+	for _, phase := range []func(context.Context) (bool, error){h.attacks, h.loads, h.damages, h.failovers, h.controls} {
 		wrong, err := phase(ctx)
 		if err != nil {
 			return false, err
@@ -173,7 +173,7 @@ func (h *harness) validate() error {
 		if store != rig.StoreSQLite && store != rig.StorePostgres {
 			return fmt.Errorf("there is no store %q; it is sqlite or postgres", store)
 		}
-		known = slices.Concat(known, drill.Faults(store), drill.Damages(store))
+		known = slices.Concat(known, drill.Faults(store), drill.Damages(store), drill.Incidents(store))
 	}
 	for name := range strings.SplitSeq(h.only, ",") {
 		if name != "" && !slices.Contains(known, name) {
@@ -189,8 +189,8 @@ func (h *harness) validate() error {
 		}
 	}
 	for phase := range strings.SplitSeq(h.phases, ",") {
-		if !slices.Contains([]string{"attacks", "load", "damage", "controls"}, phase) {
-			return fmt.Errorf("there is no phase %q; it is attacks, load, damage or controls", phase)
+		if !slices.Contains([]string{"attacks", "load", "damage", "failover", "controls"}, phase) {
+			return fmt.Errorf("there is no phase %q; it is attacks, load, damage, failover or controls", phase)
 		}
 	}
 	return nil
@@ -234,6 +234,29 @@ func (h *harness) damages(ctx context.Context) (broken bool, err error) {
 				continue
 			}
 			v, err := h.runDrill(ctx, "damage-"+damage+"-"+store, drill.Config{Store: store, Duration: damageLoad, Seed: h.seed, Damage: damage})
+			if err != nil {
+				return false, err
+			}
+			broken = broken || len(v.Violations) > 0
+		}
+	}
+	return broken, nil
+}
+
+// steadyLoad is the longest time under load before an incident.
+const steadyLoad = 3 * time.Second
+
+// failovers measures what clusters notice of each incident.
+func (h *harness) failovers(ctx context.Context) (broken bool, err error) {
+	if !listContains(h.phases, "failover") {
+		return false, nil
+	}
+	for _, store := range h.storeList() {
+		for _, name := range drill.Incidents(store) {
+			if h.only != "" && !listContains(h.only, name) {
+				continue
+			}
+			v, err := h.runDrill(ctx, "incident-"+name, drill.Config{Store: store, Duration: min(h.duration, steadyLoad), Seed: h.seed, Incident: name})
 			if err != nil {
 				return false, err
 			}

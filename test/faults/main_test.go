@@ -66,6 +66,30 @@ func TestDrillPromisesAreKept(t *testing.T) {
 	}
 }
 
+// A part of the service fails while clusters poll. The other incidents take longer: `make failover` measures them all.
+func TestDrillFailover(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	code, said := invoke(t, "-phases", "failover", "-only", "only-process-killed,synchronous-standby-promoted", "-duration", "1s", "-out", dir)
+	require.Equal(t, exitOK, code, said)
+	require.Regexp(t, `synchronous-standby-promoted on postgres(?s:.*) polls, 0 of them failed(?s:.*) acknowledged, 0 of them lost`, said)
+
+	file := filepath.Join(dir, "incident-synchronous-standby-promoted", "history.jsonl.gz")
+	h, err := history.Load(file)
+	require.NoError(t, err)
+	require.Greater(t, len(h.Polls), 500)
+	for i := range h.Polls {
+		if !h.Polls[i].Last {
+			h.Polls[i].Status = 503
+			break
+		}
+	}
+	require.NoError(t, h.Save(file))
+	code, said = invoke(t, "-recheck", file)
+	require.Equal(t, exitBroken, code, said)
+	require.Regexp(t, `polls +1 `, said)
+}
+
 // The quickest attacks. `make faults` makes all of them.
 func TestDrillAttacksAreWithstood(t *testing.T) {
 	t.Parallel()

@@ -89,6 +89,9 @@ func (h *harness) printList() {
 		fmt.Fprintf(h.stdout, "faults on %s: %s\n", store, strings.Join(drill.Faults(store), ", "))
 		fmt.Fprintf(h.stdout, "damages on %s: %s\n", store, strings.Join(drill.Damages(store), ", "))
 	}
+	for _, line := range drill.IncidentDescriptions() {
+		fmt.Fprintf(h.stdout, "failover %s\n", line)
+	}
 	for _, c := range negativecontrols.All() {
 		fmt.Fprintf(h.stdout, "control %s, on %s: %s\n", c.Name, c.Store, c.Description)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/test/faults/internal/check"
+	"github.com/flux-resourceset/flux-resourceset/test/faults/internal/drill"
 	"github.com/flux-resourceset/flux-resourceset/test/faults/internal/history"
 )
 
@@ -28,6 +29,7 @@ var promises = map[check.Rule]string{
 	check.Across:       "answers of one process that took a cluster back from another one",
 	check.Authority:    "commits by tokens that were revoked",
 	check.Source:       "artifacts half made, doubled, turned back, or lost",
+	check.Polls:        "polls that failed while a part of the service was away",
 	check.Log:          "contradictions in the log",
 	check.Heals:        "processes that did not heal, or broke",
 }
@@ -77,6 +79,13 @@ func report(w io.Writer, h *history.History, v check.Verdict) {
 	if h.Run.Route != "" {
 		fmt.Fprintf(w, "  %-18s polls go to processes by %s: %d of %d answers (%.3f %%) took a cluster back\n",
 			"", h.Run.Route, v.Back, v.Routed, 100*float64(v.Back)/float64(max(1, v.Routed)))
+	}
+	if slices.Contains(drill.Incidents(h.Run.Store), h.Run.Drill) {
+		f := check.Measure(h)
+		fmt.Fprintf(w, "  %-18s %d polls, %d of them failed, %d requests repeated; no list without an answer for more than %.1f s\n",
+			"clusters", f.Polls, f.Failed, f.Repeated, float64(f.WithoutPolls)/1e6)
+		fmt.Fprintf(w, "  %-18s %d acknowledged, %d of them lost, %d refused, %d unknown; none acknowledged for %.1f s\n",
+			"writers", f.Writes, f.Lost, f.Refused, f.Unknown, float64(f.WithoutWrites)/1e6)
 	}
 	kills, faults := 0, map[string]int{}
 	for _, f := range h.Faults {

@@ -28,13 +28,14 @@ const (
 	Age          Rule = "age"       // no answer to a poll exceeds MAX_STALENESS
 	Across       Rule = "across"    // O3 for the service: no process takes a cluster back, unless it is disconnected
 	Authority    Rule = "authority" // no commit by a token that was revoked at its base
+	Polls        Rule = "polls"     // every poll is answered while a part of the service is away
 	Log          Rule = "log"
 	Heals        Rule = "heals"
 )
 
 // Rules returns all rules in order.
 func Rules() []Rule {
-	return []Rule{NoWrongEmpty, Whole, Forward, Durable, Doubt, Fresh, Age, Across, Authority, Source, Log, Heals}
+	return []Rule{NoWrongEmpty, Whole, Forward, Durable, Doubt, Fresh, Age, Across, Authority, Source, Polls, Log, Heals}
 }
 
 // Violation is one breach of a promise.
@@ -96,6 +97,7 @@ func History(h *history.History) Verdict {
 	j.checkAcross()
 	j.checkAuthority()
 	j.checkSource()
+	j.checkSteady()
 	j.checkHealed()
 	for _, n := range h.Notes {
 		if n.Wrong {

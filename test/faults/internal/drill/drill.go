@@ -36,6 +36,8 @@ type Config struct {
 	Only []string
 	// Damage ends the store's history in this way, after Duration of load without faults. Empty: faults under load.
 	Damage string
+	// Incident injects this one failure, between Duration of a steady load and some more. Empty: faults under load.
+	Incident string
 	// Hold is the longest a fault lasts. Default 3 s, less in a short run.
 	Hold time.Duration
 	// Rest is the mean time between two faults. Default 4 s, less in a short run.
@@ -91,6 +93,9 @@ func (c Config) withDefaults() Config {
 	def(&c.Healing, 90*time.Second)
 	def(&c.WritePace, 70*time.Millisecond)
 	def(&c.PollPace, 12*time.Millisecond)
+	if c.Incident != "" {
+		c.Route = history.RouteAffinity
+	}
 	if c.Log == nil {
 		c.Log = io.Discard
 	}
@@ -99,8 +104,13 @@ func (c Config) withDefaults() Config {
 
 // staleness returns MAX_STALENESS. It is shorter than the longest faults, so that the limit takes effect.
 func (c Config) staleness() time.Duration {
-	if c.Staleness > 0 {
+	switch {
+	case c.Staleness > 0:
 		return c.Staleness
+	case c.Incident != "" && c.Store == rig.StorePostgres: // the server's defaults
+		return 15 * time.Second
+	case c.Incident != "":
+		return 2 * time.Minute
 	}
 	return max(time.Second, c.Hold/2).Round(100 * time.Millisecond)
 }
@@ -108,6 +118,23 @@ func (c Config) staleness() time.Duration {
 // persistsState reports whether processes have a STATE_DIR. Damages are run without one, to show a restart without
 // state.
 func (c Config) persistsState() bool { return c.Damage == "" && !c.Forgetful }
+
+// underFaults reports whether the run injects random faults.
+func (c Config) underFaults() bool { return c.Damage == "" && c.Incident == "" }
+
+// steady reports whether each poll must be answered.
+func (c Config) steady() bool {
+	what := c.incident()
+	return what != nil && !what.mayFail
+}
+
+// setup returns the processes of the run. An incident of SQLite has one: with others, it would not be the only one to answer.
+func (c Config) setup() []rig.Config {
+	if all := setups[c.Store]; c.Incident == "" || c.Store == rig.StorePostgres || len(all) == 0 {
+		return all
+	}
+	return setups[c.Store][:1]
+}
 
 // Run makes a run and returns its history. An error means that the run could not be made. Violations are found by
 // package check.
@@ -126,10 +153,13 @@ func Run(ctx context.Context, cfg Config) (_ *history.History, err error) {
 	if err := d.start(ctx); err != nil {
 		return nil, err
 	}
-	if cfg.Damage == "" {
-		err = d.runUnderLoad(ctx)
-	} else {
+	switch what := cfg.incident(); {
+	case what != nil:
+		err = d.runIncident(ctx, what)
+	case cfg.Damage != "":
 		err = d.runDamage(ctx)
+	default:
+		err = d.runUnderLoad(ctx)
 	}
 	if err != nil {
 		return nil, err
@@ -146,7 +176,7 @@ func (d *Drill) open(ctx context.Context) (func() error, error) {
 		return nil, err
 	}
 	var unfillable error
-	if d.cfg.Damage == "" {
+	if d.cfg.underFaults() {
 		volume, unfillable = rig.MountVolume(ctx, dir)
 	}
 	put := func() error {
@@ -156,7 +186,7 @@ func (d *Drill) open(ctx context.Context) (func() error, error) {
 		return volume.Unmount(ctx)
 	}
 	names := make([]string, 0, 4)
-	for _, p := range setups[d.cfg.Store] {
+	for _, p := range d.cfg.setup() {
 		names = append(names, p.Name)
 	}
 	switch d.cfg.Store {
@@ -172,20 +202,20 @@ func (d *Drill) open(ctx context.Context) (func() error, error) {
 		return nil, err
 	}
 	name := "load"
-	if d.cfg.Damage != "" {
-		name = d.cfg.Damage
+	if !d.cfg.underFaults() {
+		name = d.cfg.Damage + d.cfg.Incident
 	}
 	d.rec = history.NewRecorder(history.Run{
 		Drill: name, Store: d.cfg.Store, Seed: d.cfg.Seed, Seconds: d.cfg.Duration.Seconds(), Endpoints: d.endpoints,
-		Staleness: d.cfg.staleness().Microseconds(), Kept: d.cfg.persistsState(), Route: d.cfg.Route,
+		Staleness: d.cfg.staleness().Microseconds(), Kept: d.cfg.persistsState(), Route: d.cfg.Route, Steady: d.cfg.steady(),
 		Versions: map[string]string{
 			"flux-resourceset": d.cfg.Revision, "go": runtime.Version(), "database": d.db.Version(ctx), "system": runtime.GOOS + "/" + runtime.GOARCH,
 		},
 	})
-	if d.cfg.Damage == "" && volume == nil {
+	if d.cfg.underFaults() && volume == nil {
 		d.rec.Notef(false, "the disk cannot be made full here: %v", unfillable)
 	}
-	if d.cfg.Damage == "" {
+	if d.cfg.underFaults() {
 		if d.pipeline, err = newPipeline(d.cfg.Dir); err != nil {
 			return nil, err
 		}
@@ -216,12 +246,15 @@ func (d *Drill) start(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	for _, c := range setups[d.cfg.Store] {
+	for _, c := range d.cfg.setup() {
 		c.Binary, c.Logs, c.Database = d.cfg.Binary, d.cfg.Dir, d.db.URL(c.Name)
 		c.Settings = []string{"MAX_STALENESS=" + d.cfg.staleness().String()}
 		if d.cfg.persistsState() {
 			// State on disk has the same age limit as every other answer.
 			c.Settings = append(c.Settings, "STATE_DIR="+filepath.Join(d.cfg.Dir, "state-"+c.Name), "STATE_MAX_AGE="+d.cfg.staleness().String())
+		}
+		if d.cfg.Incident == "upgrade" {
+			c.Settings = append(c.Settings, "SHUTDOWN_DELAY=5s") // as the chart sets
 		}
 		if c.Mode == rig.CRUD {
 			c.Seed = file
@@ -320,7 +353,7 @@ func (d *Drill) heal(ctx context.Context, newest int64) error {
 			for e := range d.endpoints {
 				for {
 					if r := process.Running(); r != nil {
-						p := d.poll(ctx, c, pollRequest{process.Name, r, e, "", newest})
+						p := d.poll(ctx, c, pollRequest{process: process.Name, running: r, endpoint: e, newest: newest})
 						if p.Status == http.StatusOK && p.Revision >= newest {
 							break
 						}

@@ -43,7 +43,7 @@ func (p *poller) run(ctx context.Context) {
 			known = p.known[e]
 		}
 		// A poll in flight at the end of the run is completed, so that it is not recorded as failed.
-		got := p.drill.poll(context.WithoutCancel(ctx), p.client, pollRequest{process.Name, r, e, known, 0})
+		got := p.drill.poll(context.WithoutCancel(ctx), p.client, pollRequest{process: process.Name, running: r, endpoint: e, known: known})
 		if got.Status == http.StatusOK {
 			p.known[e] = got.ETag
 		}
@@ -60,9 +60,10 @@ type pollRequest struct {
 	endpoint int
 	known    string
 	newest   int64 // minimum revision; 0: none
+	again    bool  // repeated if it is not answered
 }
 
-// poll sends one poll and records it.
+// poll sends one poll and records it. A process that does not run does not answer.
 func (d *Drill) poll(ctx context.Context, c *rig.Client, o pollRequest) history.Poll {
 	e := d.endpoints[o.endpoint]
 	var headers []string
@@ -73,10 +74,14 @@ func (d *Drill) poll(ctx context.Context, c *rig.Client, o pollRequest) history.
 		headers = append(headers, "X-Fleet-Min-Revision", strconv.FormatInt(o.newest, 10))
 	}
 	p := history.Poll{
-		Process: o.process, Incarnation: o.running.Incarnation, Endpoint: o.endpoint, Known: o.known,
-		From: d.rec.Now(), Last: o.newest > 0,
+		Process: o.process, Endpoint: o.endpoint, Known: o.known, From: d.rec.Now(), Last: o.newest > 0,
 	}
-	a := c.Send(ctx, o.running.Base, http.MethodGet, "/api/v2/flux/clusters/"+e.DNS+"/"+e.Resource.Endpoint(), nil, headers...)
+	a := rig.Answer{Revision: -1}
+	if o.running != nil {
+		p.Incarnation = o.running.Incarnation
+		a = c.Send(ctx, o.running.Base, http.MethodGet, "/api/v2/flux/clusters/"+e.DNS+"/"+e.Resource.Endpoint(), nil, headers...)
+	}
+	p.Again = o.again && a.Status == 0
 	p.To, p.Status, p.Revision, p.ETag = d.rec.Now(), a.Status, a.Revision, a.ETag
 	if a.Status == http.StatusOK {
 		sum := sha256.Sum256(a.Body)

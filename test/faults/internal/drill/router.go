@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,18 +17,26 @@ import (
 type router struct {
 	processes []*rig.Process
 	affinity  bool
+	every     time.Duration // between two probes
 
 	mu     sync.Mutex
 	ready  []bool
 	chosen map[string]int // DNS name of a cluster -> its process
 }
 
-// probeEvery is the interval of readiness probes. Kubernetes probes every few seconds; until a probe fails, polls to a
+// probeEvery is, unless the run is an incident, the interval of readiness probes. Kubernetes probes every few seconds; until a probe fails, polls to a
 // process that is no longer ready are answered with errors, in both cases.
 const probeEvery = 200 * time.Millisecond
 
 func (d *Drill) newRouter() *router {
-	r := &router{processes: d.processes, affinity: d.cfg.Route == history.RouteAffinity, ready: make([]bool, len(d.processes)), chosen: map[string]int{}}
+	r := &router{processes: d.processes, affinity: d.cfg.Route == history.RouteAffinity, every: probeEvery, chosen: map[string]int{}}
+	if d.cfg.Incident != "" {
+		r.every = endpointProbe
+		if d.cfg.Store == rig.StorePostgres {
+			r.processes = slices.DeleteFunc(slices.Clone(d.processes), func(p *rig.Process) bool { return p.Mode != rig.ReadOnly })
+		}
+	}
+	r.ready = make([]bool, len(r.processes))
 	for i := range r.ready {
 		r.ready[i] = true
 	}
@@ -37,7 +46,7 @@ func (d *Drill) newRouter() *router {
 // probe probes the readiness of one process until ctx ends.
 func (r *router) probe(ctx context.Context, i int) {
 	c := rig.NewClient()
-	for rig.Rest(ctx, probeEvery) {
+	for rig.Rest(ctx, r.every) {
 		is := false
 		if running := r.processes[i].Running(); running != nil {
 			asking, cancel := context.WithTimeout(ctx, 5*probeEvery)

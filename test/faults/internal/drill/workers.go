@@ -19,6 +19,9 @@ func (d *Drill) startWriters(ctx context.Context, prefix string) (stop func()) {
 			}
 			wg.Go(func() { w.run(ctx) })
 		}
+		if d.cfg.Incident != "" {
+			return
+		}
 		extraWriter := func(name string, n int) *writer {
 			return &writer{drill: d, name: prefix + name, home: clusterID(n), client: rig.NewClient(), rng: d.rng(uint64(200 + n)), pace: d.cfg.WritePace}
 		}

@@ -178,6 +178,13 @@ func (r *Recorder) Artifacts(pushed int) {
 	r.h.Run.Artifacts = pushed
 }
 
+// Survived records the last revision that outlived the fault.
+func (r *Recorder) Survived(revision int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.h.Run.Survived = revision
+}
+
 // Damaged records that the store is about to be damaged.
 func (r *Recorder) Damaged() {
 	r.mu.Lock()

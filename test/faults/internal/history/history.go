@@ -44,6 +44,10 @@ type Run struct {
 	Kept bool `json:"kept,omitempty"`
 	// Route distributes polls over processes: RouteRandom, RouteAffinity, or empty: each poller has its own process.
 	Route string `json:"route,omitempty"`
+	// Steady: each poll must be answered, if need be when it is repeated, unless the fault lasts longer than Staleness.
+	Steady bool `json:"steady,omitempty"`
+	// Survived is the last revision that outlived the fault; 0: all did.
+	Survived int64 `json:"survived,omitempty"`
 	// Damaged: the store was damaged at the end. Its documents are not checked against the log, and no process
 	// has to heal.
 	Damaged bool `json:"damaged,omitempty"`
@@ -102,8 +106,9 @@ type Poll struct {
 	Sum         string `json:"sum,omitempty"` // of the body: the first 12 bytes of its SHA-256
 	Inputs      int    `json:"n"`             // -1: the body is not an answer
 	Mixed       string `json:"mixed,omitempty"`
-	Body        string `json:"body,omitempty"` // only of an answer that looks wrong
-	Last        bool   `json:"last,omitempty"` // after all faults, for the newest revision
+	Body        string `json:"body,omitempty"`  // only of an answer that looks wrong
+	Last        bool   `json:"last,omitempty"`  // after all faults, for the newest revision
+	Again       bool   `json:"again,omitempty"` // it was repeated, because it was not answered
 }
 
 // Write is one change and its answer.

@@ -27,6 +27,11 @@ func NewClient() *Client {
 	}}
 }
 
+// NewPollClient returns a client with a new connection for each request, as Flux Operator has.
+func NewPollClient() *Client {
+	return &Client{&http.Client{Timeout: timeout, Transport: &http.Transport{DisableKeepAlives: true}}}
+}
+
 // Answer with Status 0: no complete answer. Unsent: no connection.
 type Answer struct {
 	Status   int
