@@ -47,7 +47,7 @@ func (s bootstrapper) bootstrapCommand() *cli.Command {
 			&cli.StringFlag{Name: "token-file", Usage: "print that Secret too, with the token in `FILE`; - is standard input"},
 			&cli.BoolFlag{Name: "create-token", Usage: "create the token poll-CLUSTER, and print that Secret too, with it (default: where it is permitted, without --token-secret, --token-file, -o name and an earlier token)"},
 			&cli.StringFlag{Name: "tls-secret", Usage: "`NAME` of a Secret in " + resourceset.Namespace + " with ca.crt for a private CA, tls.crt and tls.key for mTLS"},
-			&cli.DurationFlag{Name: "interval", Usage: "interval of polls (default: 5m)"},
+			&cli.DurationFlag{Name: "interval", Usage: "interval of polls (default: 1m)"},
 			&cli.BoolFlag{Name: "no-receipts", Usage: "the cluster sends no receipts for applied inputs"},
 			&cli.BoolFlag{Name: "values", Usage: "values for the chart instead of manifests"},
 		},

@@ -67,8 +67,17 @@ type endpoint struct {
 // serving starts a server for a benchmark.
 func serving(b *testing.B, handler http.Handler, secure bool, requests ...[]byte) *endpoint {
 	b.Helper()
+	return servingWith(b, handler, secure, nil, requests...)
+}
+
+// servingWith starts a server with a certificate; nil: an RSA one of httptest.
+func servingWith(b *testing.B, handler http.Handler, secure bool, cert *tls.Certificate, requests ...[]byte) *endpoint {
+	b.Helper()
 	srv := httptest.NewUnstartedServer(handler)
 	b.Cleanup(srv.Close)
+	if cert != nil {
+		srv.TLS = &tls.Config{Certificates: []tls.Certificate{*cert}} //nolint:gosec // httptest's versions
+	}
 	if !secure {
 		srv.Start()
 		return &endpoint{addr: srv.Listener.Addr().String(), requests: requests}
@@ -222,6 +231,18 @@ func BenchmarkPoll(b *testing.B) {
 	}
 }
 
+// BenchmarkPollECDSA: the processor time of the server for a poll with a connection of its own, as Flux Operator sends it, with a P-256
+// certificate.
+func BenchmarkPollECDSA(b *testing.B) {
+	handler, _ := fleetOf(b, 10_000, 12)
+	cert := newAuthority(b, "server").client(1, "example.com")
+	var spread [][]byte
+	for i := range 10_000 {
+		spread = append(spread, pollRequest(pollPath(i), true))
+	}
+	compareCPU(b, 10_000, false, servingWith(b, bare(b, handler, pollPath(0), "gzip"), true, &cert, spread[0]), servingWith(b, handler, true, &cert, spread...))
+}
+
 // BenchmarkPollFleet: polls of different clusters of a fleet against those of a fleet of one, which is the cost of a poll
 // as the fleet grows.
 func BenchmarkPollFleet(b *testing.B) {
@@ -264,7 +285,7 @@ func (d *discard) Write(p []byte) (int, error) { return len(p), nil }
 func (d *discard) WriteHeader(int)             {}
 
 // pollsOf is the environment variable that makes the test binary a client of a benchmark: the address, the number of polls,
-// whether connections are kept, and the nanoseconds from one poll to the next. The requests, sent in turns, are read from the
+// whether connections are kept, the nanoseconds from one poll to the next, and whether they have TLS. The requests, sent in turns, are read from the
 // standard input, one quoted on each line. It prints the median and the 99th percentile, in nanoseconds.
 const pollsOf = "FLUX_RESOURCESET_BENCH_POLLS"
 
@@ -275,8 +296,11 @@ func TestMain(m *testing.M) {
 	}
 	var e endpoint
 	var total int
-	var keepAlive bool
-	_, err := fmt.Sscanf(order, "%s %d %t %d", &e.addr, &total, &keepAlive, &e.every)
+	var keepAlive, secure bool
+	_, err := fmt.Sscanf(order, "%s %d %t %d %t", &e.addr, &total, &keepAlive, &e.every, &secure)
+	if secure {
+		e.tls = &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13} //nolint:gosec // only the server's time is measured
+	}
 	for lines := bufio.NewScanner(os.Stdin); err == nil && lines.Scan(); {
 		var request string
 		request, err = strconv.Unquote(lines.Text())
@@ -337,7 +361,7 @@ func (e *endpoint) cost(b *testing.B, polls int, keepAlive bool) time.Duration {
 	self, err := os.Executable()
 	require.NoError(b, err)
 	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d %t %d", pollsOf, e.addr, polls, keepAlive, e.every))
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d %t %d %t", pollsOf, e.addr, polls, keepAlive, e.every, e.tls != nil))
 	var requests bytes.Buffer
 	for _, request := range e.requests {
 		fmt.Fprintf(&requests, "%q\n", request)

@@ -186,6 +186,8 @@ fullnameOverride: ""
 extraObjects: []
 `)) }}
 {{- with .Values.fullnameOverride }}{{ $_ := set $.Values "name" . }}{{ end }}
+{{- if kindIs "invalid" .Values.crud.replicas }}{{ $_ := set .Values.crud "replicas" (ternary 1 2 (eq .Values.store.backend "sqlite")) }}{{ end }}
+{{- if kindIs "invalid" .Values.readonly.replicas }}{{ $_ := set .Values.readonly "replicas" 2 }}{{ end }}
 {{- if not (kindIs "bool" .Values.config.requireClusterToken) }}{{ $_ := set .Values.config "requireClusterToken" (eq (include "api.requireClusterToken" .) "true") }}{{ end }}
 {{- end }}
 
