@@ -139,7 +139,7 @@ func (d *Drill) runIncident(ctx context.Context, what *incident) error {
 	defer stopPolling()
 	stopWriting := d.startWriters(ctx, "w")
 	defer stopWriting()
-	_ = rig.Rest(ctx, d.cfg.Duration)
+	_ = rig.Rest(ctx, d.cfg.Duration+endpointProbe/3) // between two probes
 	from := d.rec.Now()
 	target, err := what.do(ctx, d)
 	if err != nil {
