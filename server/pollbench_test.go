@@ -76,7 +76,7 @@ func servingWith(b *testing.B, handler http.Handler, secure bool, cert *tls.Cert
 	srv := httptest.NewUnstartedServer(handler)
 	b.Cleanup(srv.Close)
 	if cert != nil {
-		srv.TLS = &tls.Config{Certificates: []tls.Certificate{*cert}} //nolint:gosec // httptest's versions
+		srv.TLS = &tls.Config{Certificates: []tls.Certificate{*cert}}
 	}
 	if !secure {
 		srv.Start()
@@ -299,7 +299,7 @@ func TestMain(m *testing.M) {
 	var keepAlive, secure bool
 	_, err := fmt.Sscanf(order, "%s %d %t %d %t", &e.addr, &total, &keepAlive, &e.every, &secure)
 	if secure {
-		e.tls = &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13} //nolint:gosec // only the server's time is measured
+		e.tls = &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13} // only the time of the server is measured
 	}
 	for lines := bufio.NewScanner(os.Stdin); err == nil && lines.Scan(); {
 		var request string
