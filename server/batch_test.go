@@ -359,5 +359,7 @@ func TestPut(t *testing.T) {
 	require.NotContains(t, result[2], "document")
 	dry := w.post("/batch?return=documents&dry_run=true", `{"operations":[{"op":"patch","kind":"cluster","id":"demo-cluster-01","patch":{"cluster_name":"dry"}}]}`).want(200).json()
 	require.Equal(t, "dry", dry["results"].([]any)[0].(map[string]any)["document"].(map[string]any)["cluster_name"])
+	planned := w.post("/plan?return=documents", `{"operations":[{"op":"patch","kind":"cluster","id":"demo-cluster-01","patch":{"cluster_name":"dry"}}]}`).want(200).json()
+	require.Equal(t, dry["results"], planned["results"])
 	require.NotContains(t, w.post("/batch", `{"operations":[{"op":"patch","kind":"cluster","id":"demo-cluster-01","patch":{}}]}`).json()["results"].([]any)[0], "document")
 }

@@ -278,7 +278,7 @@ func TestPutOfHiddenID(t *testing.T) {
 		"resource_type": `{"schema":{"type":"object","additionalProperties":false,"properties":{"zebra":{"type":"string","default":"zebra"}}}}`,
 	}
 	for kind, document := range documents {
-		for _, path := range []string{"/batch?dry_run=true", "/batch", "/batch?return=documents", "/plan"} {
+		for _, path := range []string{"/batch?dry_run=true", "/batch", "/batch?return=documents", "/plan", "/plan?return=documents"} {
 			w.unchanged(func() {
 				send := func(op string) string { return lasting(w.post(path, `{"operations":[`+op+`]}`, as...)) }
 				create := send(`{"op":"create","kind":"` + kind + `","document":` + strings.Replace(strings.Replace(document, "{", `{"id":"zebra",`, 1), ",}", "}", 1) + `}`)

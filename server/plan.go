@@ -19,7 +19,7 @@ func (s *Server) Plan(c echo.Context, p api.PlanParams) error {
 	if err != nil {
 		return err
 	}
-	res, results, err := s.runPlan(c, req)
+	res, results, batch, err := s.runPlan(c, req)
 	if err != nil {
 		return err
 	}
@@ -42,6 +42,11 @@ func (s *Server) Plan(c echo.Context, p api.PlanParams) error {
 		plan.Policies, plan.Warnings = fleet.FailedPolicies(whole, plan)
 	}
 	plan.Results = results
+	if batch != nil && value(p.Return) == "documents" {
+		if err := s.addDocuments(c, batch, req.Operations, res.State, results); err != nil { // as the caller may see them
+			return err
+		}
+	}
 	response.AddWarnings(c, plan.Warnings)
 	if req.PlanHash != "" && req.PlanHash != plan.PlanHash {
 		return &fleet.Error{Code: fleet.CodeStale, Detail: "the effect differs from the plan with this plan_hash: make a new plan"}
@@ -59,20 +64,19 @@ func (s *Server) Plan(c echo.Context, p api.PlanParams) error {
 	return s.sendBuffered(c, answer)
 }
 
-// runPlan runs the operations of a plan, or an action on a rollout, without committing the change.
-func (s *Server) runPlan(c echo.Context, req api.PlanRequest) (fleet.Result, []api.OperationResult, error) {
+// runPlan runs the operations of a plan, or an action on a rollout, without committing the change. An action has no batch.
+func (s *Server) runPlan(c echo.Context, req api.PlanRequest) (fleet.Result, []api.OperationResult, *fleet.Batch, error) {
 	meta := store.Meta{DryRun: true}
 	switch {
 	case req.Rollout == "" && (req.Action != "" || req.Stage != ""), (len(req.Operations) > 0) == (req.Rollout != ""):
-		return fleet.Result{}, nil, fleet.Invalid([]fleet.Problem{{Detail: "exactly one of operations and rollout is required; action and stage are for rollout"}})
+		return fleet.Result{}, nil, nil, fleet.Invalid([]fleet.Problem{{Detail: "exactly one of operations and rollout is required; action and stage are for rollout"}})
 	case len(req.Operations) > 0:
-		res, results, _, err := s.runBatch(c, meta, req.Operations, fleet.Guard{Off: true})
-		return res, results, err
+		return s.runBatch(c, meta, req.Operations, fleet.Guard{Off: true})
 	}
 	res, err := s.transact(c, meta, func(tx *fleet.Tx) error {
 		tx.Guard(fleet.Guard{Off: true})
 		tx.UseContext(requestOf(c).job.Context())
 		return tx.PlanRollout(req.Rollout, cmp.Or(req.Action, fleet.RolloutStart), req.Stage)
 	})
-	return res, []api.OperationResult{}, err
+	return res, []api.OperationResult{}, nil, err
 }

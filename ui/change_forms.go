@@ -273,7 +273,11 @@ func (req *pageRequest) plan(p changeForm) (*api.Plan, error) {
 	case p.Rollout != nil:
 		return req.planRollout(*p.Rollout)
 	}
-	plan, err := req.fleet.PlanWithResponse(req.r.Context(), nil, api.PlanRequest{Operations: p.operations()})
+	params := api.PlanParams{}
+	if p.Input != nil { // the page offers the document as a file
+		params.Return = new("documents")
+	}
+	plan, err := req.fleet.PlanWithResponse(req.r.Context(), &params, api.PlanRequest{Operations: p.operations()})
 	if err != nil {
 		return nil, err
 	}

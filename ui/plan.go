@@ -128,7 +128,7 @@ func (req *pageRequest) showPlan(p changeForm, status int, problem, reason strin
 			return err
 		}
 		if p.Input != nil && !view.Empty {
-			if view.File, view.FileHidden, err = req.changedFile(p.Input.Kind(), p.operations()); err != nil {
+			if view.File, view.FileHidden, err = req.changedFile(p.Input.Kind(), plan); err != nil {
 				return err
 			}
 		}

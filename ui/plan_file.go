@@ -33,21 +33,10 @@ func (req *pageRequest) plannedStages(r api.RolloutCreate) (stages []api.Rollout
 	return made.JSON200.Stages, made.JSON200.Advance == "automatic", nil
 }
 
-// changedFile returns the document that operations change as it would be afterwards, for `apply` and for sources; empty if there is none.
+// changedFile returns the document that a plan changes as it would be afterwards, for `apply` and for sources; empty if there is none.
 // A document with masked values is no file: they would be written. hidden reports whether that is the reason.
-func (req *pageRequest) changedFile(kind string, operations []api.Operation) (text string, hidden bool, err error) {
-	if !req.mayApply() {
-		return "", false, nil
-	}
-	made, err := req.fleet.ApplyBatchWithResponse(req.r.Context(), &api.ApplyBatchParams{DryRun: new(true), Return: new("documents")}, api.BatchRequest{Operations: operations, Reason: req.reason()})
-	if _, answered := errors.AsType[*client.Error](err); answered { // the visitor may only plan, or the change is refused
-		return "", false, nil
-	}
-	if err != nil {
-		return "", false, err
-	}
-	results := made.JSON200.Results
-	document := results[len(results)-1].Document
+func (req *pageRequest) changedFile(kind string, plan *api.Plan) (text string, hidden bool, err error) {
+	document := plan.Results[len(plan.Results)-1].Document
 	if len(document) == 0 || len(document) > maxPlanFile {
 		return "", false, nil
 	}

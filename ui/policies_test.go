@@ -34,6 +34,7 @@ func TestPolicyRefuses(t *testing.T) {
 	require.NotContains(t, page, "would be refused")
 	require.NotContains(t, page, `<button class="primary " type="submit">`)
 	require.Contains(t, page, "Override the policy")
+	require.Contains(t, page, `component_version: &#34;6.10.0&#34;`, "the file, which others can review")
 	require.NotContains(t, page, "frs approve", "an approval changes nothing")
 
 	hash := env.planHash(newVersion)

@@ -9424,6 +9424,9 @@ type GetNamespaceHistoryParams struct {
 
 // PlanParams defines parameters for Plan.
 type PlanParams struct {
+	// Return `documents`: the results have the document of each operation on one document, one cluster of `cluster_ids` or one layer.
+	Return *ReturnDocuments `form:"return,omitempty" json:"return,omitempty"`
+
 	// XFleetMinRevision Wait up to 2 s for this revision, else 503: read your own writes, and build on them, through another replica. 0, the example, does not wait.
 	XFleetMinRevision *MinRevision `json:"X-Fleet-Min-Revision,omitempty"`
 }
