@@ -330,6 +330,9 @@ func verdictWarning(v api.PolicyVerdict) string {
 		text = "approved by " + v.ApprovedBy + ": " + text
 	case v.Action == PolicyApprove:
 		text = "the change needs the approval of another person: " + text
+		if v.ApprovalEnded != "" {
+			text += "; the approval does not count, since " + v.ApprovalEnded
+		}
 	case v.Action != PolicyWarn:
 		text = "the change would be refused: " + text
 	}
@@ -343,11 +346,15 @@ func (r Result) addApproval(plan api.Plan) error {
 		return nil
 	}
 	use, err := r.approval(plan.PlanHash)
-	if err != nil || use.doc == nil {
+	if err != nil {
 		return err
 	}
 	for i := range plan.Policies {
-		if v := &plan.Policies[i]; needed(*v) {
+		switch v := &plan.Policies[i]; {
+		case !needed(*v):
+		case use.doc == nil:
+			v.ApprovalEnded = use.ended
+		default:
 			a := use.doc.approval()
 			v.ApprovedBy, v.ApprovedUntil = a.By, new(a.At.Add(approvalAge))
 		}

@@ -433,7 +433,7 @@ func (s *State) RolloutView(d *Document) any {
 		ID: r.ID, Description: r.Description, State: r.State, Started: r.Started, ConfirmedRemovals: r.ConfirmedRemovals,
 		Revision: int64(d.Revision), CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,
 		Advance: cmp.Or(r.Advance, advanceManual), OnFailure: cmp.Or(r.OnFailure, onFailurePause), Gate: r.Gate, Windows: r.Windows, StartAt: r.StartAt,
-		PausedBecause: r.PausedBecause, Principal: r.Principal, Unverified: r.unverified(),
+		PausedBecause: r.PausedBecause, Principal: r.Principal, Author: r.Author, Unverified: r.unverified(),
 	}
 	sizes := s.stageSizes(r)
 	for i, st := range r.Stages {

@@ -199,7 +199,7 @@ func (s *State) ReachesOthers(rollout *Document) bool {
 
 // withoutOthers removes from the view of a rollout what may name clusters that are not visible.
 func (s *State) withoutOthers(view *api.Rollout) {
-	view.Description, view.PausedBecause, view.Principal, view.Operations = "", "", "", []api.RevisionOperation{}
+	view.Description, view.PausedBecause, view.Principal, view.Author, view.Operations = "", "", "", "", []api.RevisionOperation{}
 	for i := range view.Stages {
 		stage := &view.Stages[i]
 		stage.Selector, stage.ApprovedBy = "", ""

@@ -4775,6 +4775,11 @@ type PolicyVerdict struct {
 	//
 	// Example: 2026-01-03T03:04:05.678901Z
 	ApprovedUntil *time.Time `json:"approved_until,omitempty"`
+
+	// ApprovalEnded Of a failed policy with action `approve`: why the approval of the change does not count. Absent: it counts, or there is none.
+	//
+	// Example: it is older than 24 hours
+	ApprovalEnded string `json:"approval_ended,omitempty"`
 }
 
 // Problem RFC 9457 problem details, with a stable code and every field problem.
@@ -5857,6 +5862,11 @@ type Rollout struct {
 
 	// Source The source whose artifact it delivers. Absent: another principal created it, or you may not read everything.
 	Source *RolloutSource `json:"source,omitempty"`
+
+	// Author The actor who created it.
+	//
+	// Example: token:ann (5b1f0c9ae2d37846)
+	Author string `json:"author,omitempty"`
 }
 
 // RolloutCreate A change that reaches clusters stage by stage.
