@@ -35,6 +35,7 @@ type changeForm struct {
 	Cluster                    *clusterInput      // the same, of a new cluster
 	Effect                     *rolloutChange     // whose effect on clusters is shown, in place of that of the change; nil: none
 	Remedies                   []remedy
+	ApproveFor                 string                                     // the subject for whom the form approves the plan, in place of the change; empty: none
 	fields                     func(*pageRequest) (documentFields, error) // the fields that change; nil: only the documents are listed
 }
 
@@ -286,6 +287,10 @@ func (req *pageRequest) plan(p changeForm) (*api.Plan, error) {
 
 // change makes the change of a form with the hash of its plan, and returns the address of the page to show then.
 func (req *pageRequest) change(p changeForm, hash, reason string) (string, error) {
+	if p.ApproveFor != "" {
+		_, err := req.fleet.CreateApprovalWithResponse(req.r.Context(), nil, api.ApprovalCreate{PlanHash: hash, Subject: p.ApproveFor, Reason: reason})
+		return link("approvals"), err
+	}
 	override := optional(strings.TrimSpace(req.r.PostFormValue("override"))) // policies
 	if f := p.Freeze; f != nil {
 		f.Reason = reason

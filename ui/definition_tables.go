@@ -169,9 +169,10 @@ func (k kind) table(rows []documentRow, sort string, kept url.Values) documentTa
 type documentListView struct {
 	frame
 	List, Query, Sort string
-	Soon              string   // the query parameter of the expiry; empty: all documents
-	Expiry            []choice // of tokens: all, and those that expire soon
-	New               string   // the address of the form that creates one; empty: none
+	Soon              string             // the query parameter of the expiry; empty: all documents
+	Expiry            []choice           // of tokens: all, and those that expire soon
+	New               string             // the address of the form that creates one; empty: none
+	Rules             []api.EnforcedRule // of the configuration, and active freezes, beside policies
 	Table             documentTable
 	Pages             pager
 	All               int
@@ -205,6 +206,11 @@ func showDocuments(req *pageRequest) error {
 	if k.name == kindFreeze {
 		view.New = req.newFreezeLink()
 	}
+	if k.list == policyList {
+		if view.Rules, err = req.otherRules(); err != nil {
+			return err
+		}
+	}
 	query := url.Values{}
 	for name, value := range map[string]string{"q": view.Query, "expires": view.Soon} {
 		if value != "" {
@@ -220,6 +226,15 @@ func showDocuments(req *pageRequest) error {
 	view.Pages = makePager(link("definitions", list), query, rowsPerPage, offset, len(view.Table.Rows), len(rows))
 	view.frame = req.frame(k.title, "definitions")
 	return req.show("documents", view)
+}
+
+// otherRules returns the rules that may refuse a change, besides policies.
+func (req *pageRequest) otherRules() ([]api.EnforcedRule, error) {
+	check, err := req.fleet.CheckAccessWithResponse(req.r.Context(), nil, api.AccessCheckRequest{Right: "read"})
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(check.JSON200.Rules, func(r api.EnforcedRule) bool { return r.Kind == client.KindPolicy }), nil
 }
 
 // expiringTokens is the list of the tokens that expire soon.

@@ -36,7 +36,7 @@ func (req *pageRequest) definitionLists() (out []definitionList, err error) {
 			if err != nil {
 				return nil, err
 			}
-			if list.Count > 0 {
+			if list.Count > 0 || list.List == policyList { // there are rules in any case
 				out = append(out, list)
 			}
 			continue

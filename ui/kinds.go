@@ -31,6 +31,9 @@ type column struct{ Title, Field string }
 // componentList is the list of components that clusters poll.
 const componentList = "platform-components"
 
+// policyList is the list of policies.
+const policyList = "change-policies"
+
 // maxListedTokens is the number of tokens that are listed and searched: each cluster may have one.
 const maxListedTokens = 1000
 
@@ -105,7 +108,7 @@ var kinds = []kind{
 		},
 	},
 	{
-		name: client.KindPolicy, list: "change-policies", title: "Policies", serviceOnly: true,
+		name: client.KindPolicy, list: policyList, title: "Policies", serviceOnly: true,
 		columns: []column{{"Action", "action"}, {"Suspended", "suspended"}, {"Description", "description"}, {"Changed", "updated_at"}},
 		get: func(ctx context.Context, fleet *client.Client, id string, _ *int64) (*http.Response, error) {
 			return fleet.GetPolicy(ctx, id, nil)

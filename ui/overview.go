@@ -21,6 +21,7 @@ type overviewView struct {
 	SharedTokensLink string
 	ExpiringTokens   int // of tokens that expire soon, for administrators
 	ExpiringLink     string
+	Approvals        int       // that are needed, for a visitor who may approve
 	MayAdd           bool      // the page offers the form that adds a cluster
 	FirstRun         *firstRun // until the first cluster has polled
 	Tiles            []tile    // of states that need attention and have clusters
@@ -101,6 +102,9 @@ func showOverview(req *pageRequest) error {
 		view.ActiveFreezes++
 	}
 	if view.Pins, view.MorePins, err = req.pinnedClusters(); err != nil {
+		return err
+	}
+	if view.Approvals, err = req.countApprovals(); err != nil {
 		return err
 	}
 	if req.may("admin") {

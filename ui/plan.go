@@ -36,7 +36,8 @@ type planView struct {
 	Policies    []policyRow              // that failed, those that refuse first
 	RefusedBy   []string                 // policies that refuse the change
 	MayOverride bool                     // the visitor may override them
-	ApproveFor  string                   // the subject for whom a second person can approve the plan; empty: an approval changes nothing
+	Ask         string                   // the command by which a second person can approve the plan; empty: an approval changes nothing
+	AskLink     string                   // the address for that person; empty: none
 	Stages      []api.RolloutStageStatus // of a rollout that would be created
 	Automatic   bool                     // the server starts them
 	File        string                   // the changed document as a file; empty: none
@@ -76,7 +77,7 @@ func previewForm(makeForm func(*pageRequest) (changeForm, error)) func(*pageRequ
 		if err != nil {
 			return err
 		}
-		return req.showPlan(p, http.StatusOK, "", "")
+		return req.showPlan(p.approveFor(req), http.StatusOK, "", "")
 	}
 }
 
@@ -97,7 +98,7 @@ func (req *pageRequest) showPlan(p changeForm, status int, problem, reason strin
 			view.Offered = false
 		}
 		view.Policies, view.RefusedBy = failedPolicies(*plan, p.Create != nil)
-		if len(view.RefusedBy) > 0 {
+		if len(view.RefusedBy) > 0 && p.ApproveFor == "" {
 			permitted, err := req.permitted(p, plan.PlanHash, reason)
 			if err != nil {
 				return err
@@ -107,7 +108,11 @@ func (req *pageRequest) showPlan(p changeForm, status int, problem, reason strin
 			}
 		}
 		if needsApproval(view.Policies) {
-			view.ApproveFor = summarize.ShellWord(req.subject())
+			view.Ask, view.AskLink = approveCommand(plan.PlanHash, req.subject()), p.forApprover(req)
+		}
+		if p.ApproveFor != "" {
+			view.Offered, view.Denied, view.RefusedBy = req.mayApprove() && needsApproval(view.Policies), "", nil
+			view.Command = approveCommand(plan.PlanHash, p.ApproveFor)
 		}
 		view.MayOverride = len(view.RefusedBy) > 0 && p.Source == "" && (req.may("admin") || req.may("override_policy"))
 		plan.Warnings = summarize.OtherWarnings(*plan)
@@ -217,7 +222,7 @@ func submitForm(makeForm func(*pageRequest) (changeForm, error)) func(*pageReque
 		if err != nil {
 			return err
 		}
-		return req.apply(p)
+		return req.apply(p.approveFor(req))
 	}
 }
 

@@ -31,13 +31,14 @@ func (a rolloutAction) urgent(id string) bool {
 	return strings.HasPrefix(a.Link, link("rollouts", id, "approve")) || strings.HasPrefix(a.Link, link("rollouts", id, "back"))
 }
 
-// permittedActions returns the actions that the state of a rollout and the visitor's rights allow.
-func (req *pageRequest) permittedActions(r api.Rollout) []rolloutAction {
+// permittedActions returns the actions that the state of a rollout and the visitor's rights allow. again: the next stage needs an approval although
+// it has one.
+func (req *pageRequest) permittedActions(r api.Rollout, again bool) []rolloutAction {
 	may := map[bool]bool{true: req.mayChange(approving, kindRollout, r.ID), false: req.mayChange(runningRollout, kindRollout, r.ID)}
 	if !may[true] && !may[false] {
 		return nil
 	}
-	actions := slices.DeleteFunc(rolloutActions(r), func(a rolloutAction) bool {
+	actions := slices.DeleteFunc(rolloutActions(r, again), func(a rolloutAction) bool {
 		return !may[strings.HasPrefix(a.Link, link("rollouts", r.ID, "approve"))]
 	})
 	for i := range actions {
@@ -47,7 +48,7 @@ func (req *pageRequest) permittedActions(r api.Rollout) []rolloutAction {
 }
 
 // rolloutActions returns the actions that the state of a rollout allows.
-func rolloutActions(r api.Rollout) (out []rolloutAction) {
+func rolloutActions(r api.Rollout, again bool) (out []rolloutAction) {
 	add := func(allowed bool, action, label string, stage int) {
 		if !allowed {
 			return
@@ -62,7 +63,7 @@ func rolloutActions(r api.Rollout) (out []rolloutAction) {
 	open, paused, last := openRollout(r.State), r.State == "paused", len(r.Stages)-1
 	advances := open && !paused
 	next := min(r.Started, last)
-	approvable := open && r.Started <= last && r.Stages[next].Approval && r.Stages[next].ApprovedBy == ""
+	approvable := open && r.Started <= last && r.Stages[next].Approval && (r.Stages[next].ApprovedBy == "" || again)
 	failed := open && r.Started > 0 && slices.ContainsFunc(r.Stages[:r.Started], func(s api.RolloutStageStatus) bool { return s.Progress != nil && s.Progress.Failed > 0 })
 	add(failed, "back", "Roll back", r.Started-1) // the first thing to do: it is the primary button
 	add(approvable, "approve", "Approve", next)

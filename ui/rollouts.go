@@ -36,7 +36,7 @@ func (req *pageRequest) rolloutRows(rollouts []api.Rollout) []rolloutRow {
 	for _, r := range rollouts {
 		row := makeRolloutRow(r)
 		if row.NeedsAttention {
-			for _, a := range req.permittedActions(r) {
+			for _, a := range req.permittedActions(r, req.approvableAgain(r, endedApproval(r, nil))) {
 				if a.Primary && a.urgent(r.ID) {
 					row.Act = a
 				}
@@ -178,6 +178,13 @@ func showRollout(req *pageRequest) error {
 	r := *doc.JSON200
 	view := rolloutView{Rollout: r, Row: makeRolloutRow(r), HistoryLink: historyLink(kindRollout, id)}
 	view.Incomplete = !r.Complete && view.Row.Bar.All > 0
+	var start *api.Plan
+	if view.Row.Next != "" && req.mayPlan() && (!isRefresh(req.r) || r.Stages[r.Started].ApprovedBy != "") { // whether the approval counts is shown always
+		if view.Next, start, err = req.planNextStage(id, view.Row.Next); err != nil {
+			return err
+		}
+	}
+	ended := endedApproval(r, start)
 	if r.Automation != "" {
 		view.ProposedBy = summarize.ProposedBy(r.Automation)
 		for _, v := range r.Versions {
@@ -199,9 +206,13 @@ func showRollout(req *pageRequest) error {
 		}
 		switch {
 		case s.ApprovedBy != "":
-			row.Approval = "approved by " + s.ApprovedBy
+			if row.Approval = "approved by " + s.ApprovedBy; i == r.Started && ended != "" {
+				row.Approval += ", which does not count: " + ended
+			}
 		case s.Approval && i >= r.Started && view.Row.Open():
-			row.Approval = "needs approval"
+			if row.Approval = "needs approval"; s.ApprovalEnded != "" {
+				row.Approval += ": " + s.ApprovalEnded
+			}
 		}
 		row.Waits = r.Waiting != nil && r.Waiting.Stage == s.Name
 		if s.Progress != nil {
@@ -216,12 +227,7 @@ func showRollout(req *pageRequest) error {
 	if err := view.showChanges(req); err != nil {
 		return err
 	}
-	view.Actions = req.permittedActions(r)
-	if view.Row.Next != "" && req.mayPlan() && !isRefresh(req.r) {
-		if view.Next, err = req.planNextStage(id, view.Row.Next); err != nil {
-			return err
-		}
-	}
+	view.Actions = req.permittedActions(r, req.approvableAgain(r, ended))
 	if view.Changes, _, err = req.changes(&api.ListRevisionsParams{Kind: new(kindRollout), ID: &id, Limit: new(overviewChanges)}); err != nil {
 		return err
 	}
@@ -274,18 +280,18 @@ func commonGate(stages []api.RolloutStageStatus) (common string) {
 }
 
 // planNextStage returns the plan of the start of a stage, or the reason why it is refused.
-func (req *pageRequest) planNextStage(id, stage string) (*nextStage, error) {
+func (req *pageRequest) planNextStage(id, stage string) (*nextStage, *api.Plan, error) {
 	next := nextStage{Stage: stage, Link: rolloutLink(id, "start", stage)}
 	plan, err := req.planRollout(rolloutChange{ID: id, Action: "start", Stage: stage})
 	if refused, answered := errors.AsType[*client.Error](err); answered && explained(refused) {
 		next.Refused = refused.Problem.Detail
-		return &next, nil
+		return &next, nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	next.Totals, next.Removes, next.Warnings = plan.Totals, summarize.RemovalSentence(*plan), plan.Warnings
-	return &next, nil
+	return &next, plan, nil
 }
 
 // openRollouts returns the rows of the open rollouts: those that need attention, and the others.

@@ -80,6 +80,7 @@ func New(cfg Config) (*Page, error) {
 		"/definitions/{list}/{id}":          showDefinition,
 		"/webhooks":                         showWebhooks,
 		"/sources":                          showSources,
+		"/approvals":                        showApprovals,
 		"/":                                 func(*pageRequest) error { return errNotFound },
 	} {
 		p.routes.Handle("GET "+prefix+pattern, p.pageHandler(show))
