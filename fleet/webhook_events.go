@@ -91,8 +91,21 @@ func rolloutEvents(c Change) ([]DocumentEvent, error) {
 	return out, nil
 }
 
-// publicPause returns the reason of a pause without the cause that a cluster reported, which may contain values.
+// Reasons for which the server pauses a rollout whose next step is refused. The refusal follows.
+const (
+	PausedByGuard  = "the next step removes more than was confirmed"
+	PausedByPolicy = "a policy refuses the next step"
+	PausedByRights = "the principal of the rollout may no longer make the next step"
+)
+
+// publicPause returns the reason of a pause without the cause that a cluster reported, which may contain values, and without a refusal, which may
+// name clusters and policies that the receiver does not know.
 func publicPause(because string) string {
+	for _, refused := range []string{PausedByGuard, PausedByPolicy, PausedByRights} {
+		if strings.HasPrefix(because, refused+": ") {
+			return refused
+		}
+	}
 	because, _, _ = strings.Cut(because, "; ")
 	return because
 }

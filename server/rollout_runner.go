@@ -70,11 +70,11 @@ func (s *Server) advanceRollout(ctx context.Context, st *fleet.State, id string)
 	refused, ok := errors.AsType[*fleet.Error](err)
 	switch {
 	case ok && refused.Code == fleet.CodeConfirm:
-		return s.commitStep(ctx, id, "the next step removes more than was confirmed: "+refused.Detail)
+		return s.commitStep(ctx, id, fleet.PausedByGuard+": "+refused.Detail)
 	case ok && refused.Code == fleet.CodePolicy:
-		return s.commitStep(ctx, id, "a policy refuses the next step: "+refused.Detail)
+		return s.commitStep(ctx, id, fleet.PausedByPolicy+": "+refused.Detail)
 	case ok && refused.Code == fleet.CodeOutOfScope:
-		return s.commitStep(ctx, id, "the principal of the rollout may no longer make the next step: "+refused.Detail)
+		return s.commitStep(ctx, id, fleet.PausedByRights+": "+refused.Detail)
 	}
 	return err
 }
