@@ -73,7 +73,7 @@ func (tx *Tx) recordApproval(c Commit, planHash, subject, reason string) error {
 	for other, d := range tx.base.docs[KindApproval] {
 		switch {
 		case other == a.ID:
-		case c.At.Sub(d.approval().At) >= approvalAge:
+		case c.At.Sub(d.approval().At) >= approvalAge, tx.base.stageIsOver(d.approval()):
 			tx.record(KindApproval, other, nil)
 		default:
 			n++
@@ -93,6 +93,20 @@ func (tx *Tx) recordApproval(c Commit, planHash, subject, reason string) error {
 		tx.record(KindApproval, a.ID, doc)
 	}
 	return err
+}
+
+// stageIsOver reports whether an approval is of a stage that has started or has another one: no change uses it then. None did if no policy
+// needed it.
+func (s *State) stageIsOver(a *approval) bool {
+	of, isStage := strings.CutPrefix(a.Subject, stageActor)
+	id, stage, _ := strings.Cut(of, ":")
+	d := s.docs[KindRollout][id]
+	if !isStage || d == nil {
+		return isStage
+	}
+	r := d.rollout()
+	at := slices.IndexFunc(r.Stages, func(st rolloutStage) bool { return st.Name == stage })
+	return !r.open() || at < r.Started || r.Stages[at].Approved == nil || r.Stages[at].Approved.PlanHash != a.PlanHash
 }
 
 // approvingAccess returns the ids of the access documents that grant the rights to approve and to read; none: there is no right to approve.
@@ -191,7 +205,9 @@ func (tx *Tx) approvalOf(res *Result, edits []edit, planHash string) (approvalUs
 }
 
 // stageSubject returns the subject of the approval of a stage: whoever starts it.
-func stageSubject(rollout, stage string) string { return "rollout:" + rollout + ":" + stage }
+func stageSubject(rollout, stage string) string { return stageActor + rollout + ":" + stage }
+
+const stageActor = "rollout:"
 
 // approvalOfStage returns the approval of the stage that the Tx starts for a plan; nil: there is none, and why.
 func (tx *Tx) approvalOfStage(planHash string) (of *Document, missing string) {

@@ -2,7 +2,10 @@ package server
 
 import (
 	"cmp"
+	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/labstack/echo/v4"
 
@@ -37,6 +40,9 @@ func (s *Server) CreateApproval(c echo.Context, p api.CreateApprovalParams) erro
 	if err != nil {
 		return err
 	}
+	if err := checkSubject(req.Subject); err != nil {
+		return err
+	}
 	var id string
 	reason := cmp.Or(req.Reason, value(p.XChangeReason))
 	res, err := s.commit(c, fleet.KindApproval, "", writeParams{nil, p.DryRun, &reason, nil}, func(tx *fleet.Tx) error {
@@ -56,6 +62,20 @@ func (s *Server) CreateApproval(c echo.Context, p api.CreateApprovalParams) erro
 	c.Response().Header().Set(response.HeaderETag, doc.ETag())
 	c.Response().Header().Set(echo.HeaderLocation, "/approvals/"+id)
 	return response.WriteJSON(c, http.StatusCreated, doc.View())
+}
+
+// checkSubject refuses a subject of an approval that makes no changes, such as a name without its kind.
+func checkSubject(subject string) error {
+	kind, of, _ := strings.Cut(subject, ":")
+	issuer, sub, _ := strings.Cut(of, ":")
+	switch {
+	case of != "" && (kind == "token" || kind == "source"), kind == "oidc" && issuer != "" && sub != "":
+		return nil
+	case slices.Contains([]string{"static-write", fleet.RolloutRunner, fleet.VersionAutomation}, subject):
+		return nil
+	}
+	return fleet.Invalid([]fleet.Problem{{Pointer: "/subject", Detail: fmt.Sprintf("%q makes no changes: name token:NAME, oidc:ISSUER:SUB, source:ID, static-write, %s or %s, as the refusal of the change does",
+		subject, fleet.RolloutRunner, fleet.VersionAutomation)}})
 }
 
 func (s *Server) DeleteApproval(c echo.Context, id string, p api.DeleteApprovalParams) error {

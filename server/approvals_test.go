@@ -301,7 +301,7 @@ func TestApprovalRoutes(t *testing.T) {
 		for _, as := range [][]string{reader, eve} {
 			a.problem(http.StatusForbidden, "forbidden", as, http.MethodPost, "/approvals", create)
 		}
-		for _, wrong := range []string{`{}`, `{"plan_hash":"x","subject":"token:ci"}`, fmt.Sprintf(`{"plan_hash":%q,"subject":""}`, needed.PlanHash), strings.Replace(create, "{", `{"at":"2030-01-01T00:00:00Z",`, 1)} {
+		for _, wrong := range []string{`{}`, `{"plan_hash":"x","subject":"token:ci"}`, fmt.Sprintf(`{"plan_hash":%q,"subject":""}`, needed.PlanHash), strings.Replace(create, "{", `{"at":"2030-01-01T00:00:00Z",`, 1), strings.Replace(create, "token:ci", "ci", 1), strings.Replace(create, "token:ci", "oidc:corp", 1)} {
 			a.problem(http.StatusBadRequest, "validation_error", a.ann, http.MethodPost, "/approvals", wrong)
 		}
 		for _, op := range []string{`{"op":"create","kind":"approval","document":{"id":"x"}}`, `{"op":"put","kind":"approval","id":"x","document":{}}`} {

@@ -218,3 +218,31 @@ func TestApprovedStageOfVersions(t *testing.T) {
 		require.Contains(t, a.p.must(http.MethodGet, "/revisions/"+jsonInt(a.p.replica.State().Revision()), ""), `{"op":"approved","kind":"policy","id":"second"`)
 	})
 }
+
+// TestUnusedStageApprovals: an approval of a stage that no policy needed is removed with the next approval after the start of the stage.
+func TestUnusedStageApprovals(t *testing.T) {
+	t.Parallel()
+	eachApprovals(t, func(t *testing.T, a *approvals) {
+		t.Helper()
+		a.rollout("")
+		a.p.must(http.MethodPatch, "/policies/second", `{"rule":"effect.count < 9"}`)
+		a.approveStage(a.ann, "one")
+		a.approveStage(a.ann, "two")
+		a.p.must(http.MethodPost, startR, "", a.ci...)
+		stages := func() (of []string) {
+			var list []api.Approval
+			require.NoError(t, json.Unmarshal([]byte(a.p.must(http.MethodGet, "/approvals", "")), &list))
+			for _, approval := range list {
+				of = append(of, approval.Subject)
+			}
+			return of
+		}
+		require.ElementsMatch(t, []string{"rollout:r:one", "rollout:r:two"}, stages())
+		other := `{"plan_hash":"` + strings.Repeat("0", 32) + `","subject":"token:ci"}`
+		a.p.must(http.MethodPost, "/approvals", other, a.ann...)
+		require.ElementsMatch(t, []string{"token:ci", "rollout:r:two"}, stages())
+		a.p.must(http.MethodPost, "/rollouts/r/abort", "", a.ci...)
+		a.p.must(http.MethodPost, "/approvals", other, a.ann...)
+		require.Equal(t, []string{"token:ci"}, stages())
+	})
+}
