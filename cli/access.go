@@ -86,6 +86,11 @@ func accessBody(c *cli.Context, id string) (map[string]any, error) {
 		}
 		subject["claims"] = claims
 	}
+	for _, flag := range []string{"group", "claim"} {
+		if c.IsSet(flag) && !c.IsSet("issuer") {
+			return nil, args.Errorf("--%s needs --issuer", flag)
+		}
+	}
 	if len(subject) == 0 || !c.IsSet("may") {
 		return nil, args.Errorf("%s needs --may, and --token, --issuer or --source", c.Command.HelpName)
 	}

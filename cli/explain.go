@@ -43,6 +43,7 @@ func (s *session) explain(c *cli.Context) error {
 	if len(operands) < 1 || len(operands) > 2 {
 		return args.Errorf("%s takes CLUSTER, and optionally NAME", c.Command.HelpName)
 	}
+	operands[0] = strings.TrimPrefix(strings.TrimPrefix(operands[0], "cluster/"), "clusters/") // as kubectl names objects
 	if err := args.CheckIDs([]string{"CLUSTER", "NAME"}[:len(operands)], operands); err != nil {
 		return err
 	}

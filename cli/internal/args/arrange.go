@@ -275,6 +275,9 @@ var formerFlags = map[string]string{
 	"as-sub": "--as-claim sub=SUB", "pointer": "--path", "revert": "revision revert REVISION --rollout NAME",
 }
 
+// maxListedFlags is the number of flags of a command up to which the error about an unknown one lists them.
+const maxListedFlags = 12
+
 func unknownFlag(app *cli.App, path []*cli.Command, arg string) error {
 	flags, of := app.Flags, Program
 	if len(path) > 0 {
@@ -290,6 +293,15 @@ func unknownFlag(app *cli.App, path []*cli.Command, arg string) error {
 	}
 	if similar := Closest(FlagName(arg), names); similar != "" {
 		return Errorf("%s has no flag %s; did you mean --%s?", of, arg, similar)
+	}
+	if len(path) > 0 {
+		if own, _ := SplitChanges(path[len(path)-1].Flags); len(own) > 0 && len(own) <= maxListedFlags {
+			names = nil
+			for _, f := range own {
+				names = append(names, "--"+f.Names()[0])
+			}
+			return Errorf("%s has no flag %s; it has %s", of, arg, ListOf(names))
+		}
 	}
 	return Errorf("%s has no flag %s; see %s --help", of, arg, of)
 }

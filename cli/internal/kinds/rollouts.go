@@ -66,7 +66,7 @@ var Rollouts = Kind{
 		tables := []render.Table{stages}
 		waits := render.Table{Header: []string{"WAITING", "UNTIL", "MESSAGE"}}
 		if w := d.Waiting; w != nil {
-			waits.Rows = [][]string{{w.Reason, render.TimeOr(w.Until, "-"), w.Message}}
+			waits.Rows = [][]string{{w.Reason, render.TimeOr(w.Until, "-"), w.Message + awaitedClusters(&d)}}
 		} else if d.PausedBecause != "" {
 			waits.Rows = [][]string{{"paused", "-", d.PausedBecause}}
 		}
@@ -86,4 +86,27 @@ var Rollouts = Kind{
 		return tables, nil
 	},
 	Calls: conn.Calls{Path: "/rollouts", Revisions: "rollout"},
+}
+
+// maxAwaited is the number of clusters that are named for which a stage waits.
+const maxAwaited = 5
+
+// awaitedClusters names the clusters for which a rollout waits, as the end of a message; empty: it waits for none.
+func awaitedClusters(d *api.Rollout) string {
+	var ids []string
+	for _, s := range d.Stages {
+		if s.Name == d.Waiting.Stage && s.Progress != nil {
+			for _, count := range map[string][]string{"confirmations": {"failed", "behind", "unknown", "pending"}, "pin": {"pinned"}}[d.Waiting.Reason] {
+				ids = append(ids, s.Progress.ClusterIds[count]...)
+			}
+		}
+	}
+	if len(ids) == 0 {
+		return ""
+	}
+	text := ": " + strings.Join(ids[:min(len(ids), maxAwaited)], ", ")
+	if more := len(ids) - maxAwaited; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
