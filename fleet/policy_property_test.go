@@ -144,7 +144,7 @@ func (f *policyFleet) exemptAction(rt *rapid.T) propertyAction {
 func (f *policyFleet) action(rt *rapid.T) propertyAction {
 	pick := func(of ...string) string { return rapid.SampledFrom(of).Draw(rt, "pick") }
 	cluster := pick("k0", "k1", "k2")
-	switch n := rapid.IntRange(0, 23).Draw(rt, "action"); n {
+	switch n := rapid.IntRange(0, 25).Draw(rt, "action"); n {
 	case 0:
 		ops := []api.Operation{
 			patchOp(KindComponent, "c1", fmt.Sprintf(`{"oci_tag":%q}`, pick("v1", "v2"))),
@@ -158,7 +158,7 @@ func (f *policyFleet) action(rt *rapid.T) propertyAction {
 		return propertyAction{name: "relabel", kind: "change", edit: patch(KindCluster, cluster, pick(`{"labels":{"tier":"dev"}}`, `{"labels":{"tier":"prod"}}`, `{"environment":"dev"}`, `{"environment":"prod"}`))}
 	case 3:
 		return propertyAction{name: "subjects", kind: "change", edit: patch(KindRoleBinding, "b0", pick(`{"subjects":[{"kind":"User","name":"jo"}]}`, `{"subjects":[{"kind":"User","name":"jo"},{"kind":"User","name":"al"}]}`))}
-	case 4:
+	case 4, 24, 25:
 		return propertyAction{name: "revert", kind: "revert", edit: operations(f.world, api.Operation{Op: "revert", Revision: f.last() - int64(rapid.IntRange(0, 1).Draw(rt, "back"))})}
 	case 5:
 		at := f.state.Revision() - Revision(rapid.IntRange(1, 3).Draw(rt, "back"))
