@@ -163,12 +163,7 @@ func (u approvalUse) describe() string {
 
 // needsApprovals reports whether there are policies for which changes may need an approval.
 func (s *State) needsApprovals() bool {
-	for _, d := range s.docs[KindPolicy] {
-		if p := d.Policy(); p.Action == PolicyApprove && !p.Suspended {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.enforcedPolicies(), func(d *Document) bool { return d.Policy().Action == PolicyApprove })
 }
 
 // approvalOf finds the approval of a change by the hash of its plan.

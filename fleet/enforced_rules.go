@@ -25,7 +25,7 @@ func (s *State) EnforcedRules(at time.Time) []api.EnforcedRule {
 	for _, d := range s.ActiveFreezes(at) {
 		out = append(out, api.EnforcedRule{Kind: string(KindFreeze), ID: d.ID, Action: PolicyDeny, Description: d.freeze().Reason})
 	}
-	for _, d := range (Result{base: s}).enforcedPolicies() {
+	for _, d := range s.enforcedPolicies() {
 		out = append(out, api.EnforcedRule{Kind: string(KindPolicy), ID: d.ID, Action: d.Policy().Action, Description: d.Policy().Description})
 	}
 	return out

@@ -17,7 +17,7 @@ import (
 // Plan returns the effect of the change on every cluster's polls, as the API shows it. It uses the functions that answer
 // polls.
 func (r Result) Plan() (api.Plan, error) {
-	if len(r.enforcedPolicies()) == 0 || r.exemptFromPolicies() {
+	if len(r.base.enforcedPolicies()) == 0 || r.exemptFromPolicies() {
 		return r.plan(nil)
 	}
 	return r.plan(r.newPolicyEffect())
@@ -98,7 +98,7 @@ func (r Result) plan(policies *policyEffect) (api.Plan, error) {
 	if plan.PlanHash, err = r.hash(plan.Groups); err != nil || policies == nil {
 		return plan, err
 	}
-	verdicts, err := r.policyVerdicts(func() (*policyEffect, error) { return policies, nil })
+	verdicts, err := r.policyVerdicts(r.base.enforcedPolicies(), func() (*policyEffect, error) { return policies, nil })
 	if err != nil {
 		return plan, err
 	}

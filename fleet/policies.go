@@ -63,6 +63,11 @@ var policyKind = kindRules{
 // Policy returns the document as a policy; it must be one. The result must not be changed.
 func (d *Document) Policy() *Policy { return d.value.(*Policy) }
 
+// enforcedPolicies returns the policies that decide about changes of the State, sorted by id.
+func (s *State) enforcedPolicies() []*Document {
+	return s.sorted(KindPolicy, func(d *Document) bool { return !d.Policy().Suspended })
+}
+
 // Known reports whether this version knows all fields of the policy.
 func (p *Policy) Known() bool { return !p.unknown }
 

@@ -35,19 +35,9 @@ func (v policyVerdict) refuses() bool { return v.failed && v.policy.Policy().Act
 // describe describes the failure in a message.
 func (v policyVerdict) describe() string { return fmt.Sprintf("policy %q: %s", v.policy.ID, v.message) }
 
-// enforcedPolicies returns the policies that decide about the change, sorted by id.
-func (r Result) enforcedPolicies() []*Document {
-	return r.base.sorted(KindPolicy, func(d *Document) bool { return !d.Policy().Suspended })
-}
-
-// policyVerdicts evaluates the policies of the State before the change. effect computes the effect, if a rule reads it. A policy with a
-// match that concerns no cluster of the effect has no verdict.
-func (r Result) policyVerdicts(effect func() (*policyEffect, error)) ([]policyVerdict, error) {
-	return r.verdictsOf(r.enforcedPolicies(), effect)
-}
-
-// verdictsOf is policyVerdicts for some policies.
-func (r Result) verdictsOf(policies []*Document, effect func() (*policyEffect, error)) ([]policyVerdict, error) {
+// policyVerdicts evaluates policies on the change. effect computes the effect, if a rule reads it. A policy with a match that concerns no
+// cluster of the effect has no verdict.
+func (r Result) policyVerdicts(policies []*Document, effect func() (*policyEffect, error)) ([]policyVerdict, error) {
 	if len(policies) == 0 || len(r.Commit.Changes) == 0 {
 		return nil, nil
 	}
@@ -235,7 +225,7 @@ func (tx *Tx) checkPolicyRules(res *Result) (overridden []api.RevisionOperation,
 	if tx.guard.Off || tx.guard.proposed || len(res.base.docs[KindPolicy]) == 0 || res.exemptFromPolicies() {
 		return nil, nil, nil
 	}
-	verdicts, err := res.policyVerdicts(res.policyEffect)
+	verdicts, err := res.policyVerdicts(res.base.enforcedPolicies(), res.policyEffect)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -51,7 +51,7 @@ func (t *PolicyTrial) Change(r Result) (PolicyResult, error) {
 	var verdicts []policyVerdict
 	if !out.Exempt {
 		var err error
-		if verdicts, err = r.verdictsOf([]*Document{t.policy}, r.policyEffect); err != nil {
+		if verdicts, err = r.policyVerdicts([]*Document{t.policy}, r.policyEffect); err != nil {
 			return out, err
 		}
 	}
