@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -96,4 +97,20 @@ func TestLabelsOfPolicies(t *testing.T) {
 	w.must(patch(KindPolicy, "critical", `{"suspended":true}`))
 	_, err = w.limited(relabel)
 	require.NoError(t, err)
+}
+
+// TestUnknownFieldsOfPolicies: a newer version may have written a field that restricts the policy, or extends its match.
+func TestUnknownFieldsOfPolicies(t *testing.T) {
+	t.Parallel()
+	for name, body := range map[string]string{
+		"a field": `{"id":"p","rule":"true","action":"deny","later":1}`,
+		"a match": `{"id":"p","rule":"true","action":"deny","match":{"selector":"tier=none","later":["prod"]}}`,
+	} {
+		w := policed(t)
+		stored, err := NewState(testRules, w.state.head, w.now, append(slices.Collect(w.state.Records()), Record{Kind: KindPolicy, ID: "p", Body: []byte(body)}))
+		require.NoError(t, err)
+		w.state = stored
+		require.Contains(t, w.refused(CodePolicy, patch(KindComponent, "loki", `{"component_version":"6.0.0"}`)).Detail, "a field that this version does not know", name)
+		w.must(remove(KindPolicy, "p", DeleteOptions{}))
+	}
 }

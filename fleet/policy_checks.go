@@ -36,7 +36,7 @@ func (v policyVerdict) refuses() bool { return v.failed && v.policy.Policy().Act
 func (v policyVerdict) describe() string { return fmt.Sprintf("policy %q: %s", v.policy.ID, v.message) }
 
 // policyVerdicts evaluates policies on the change. effect computes the effect, if a rule reads it. A policy with a match that concerns no
-// cluster of the effect has no verdict.
+// cluster of the effect has no verdict, unless a field that this version does not know may extend the match.
 func (r Result) policyVerdicts(policies []*Document, effect func() (*policyEffect, error)) ([]policyVerdict, error) {
 	if len(policies) == 0 || len(r.Commit.Changes) == 0 {
 		return nil, nil
@@ -56,7 +56,7 @@ func (r Result) policyVerdicts(policies []*Document, effect func() (*policyEffec
 	var out []policyVerdict
 	for _, d := range policies {
 		p := d.Policy()
-		if p.Match != nil {
+		if p.Match != nil && p.Known() {
 			if e, err := on(p); err != nil || len(e.Clusters) == 0 {
 				if err != nil {
 					return nil, err
