@@ -136,7 +136,7 @@ func policyTestText(id, action string, result api.PolicyTest, wide bool) string 
 			linef("  revision %d by %s: %s%s", f.Revision, render.Printable(cmp.Or(f.Author, f.Actor)), render.Printable(f.Message), clusters(f))
 		}
 	case result.Tested == 1 && result.Exempt == 1:
-		linef("%s has no say: no policy judges this change", name)
+		linef("%s does not judge this change: no policy does", name)
 	default:
 		linef("%s permits %s", name, summarize.Count(result.Tested, "tested change"))
 	}

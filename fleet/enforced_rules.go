@@ -16,11 +16,11 @@ func (s *State) EnforcedRules(at time.Time) []api.EnforcedRule {
 	if len(s.rules.Protected) > 0 {
 		out = append(out, api.EnforcedRule{
 			Kind: "built-in", ID: "protected-environments", Action: "confirm",
-			Description: "Removals from clusters of " + strings.Join(s.rules.Protected, ", ") + " that a careful change does not name.",
+			Description: "Removals from protected environments (" + strings.Join(s.rules.Protected, ", ") + ") that a request with X-Fleet-Removes-From does not name.",
 		})
 	}
 	if s.rules.SecondPerson {
-		out = append(out, api.EnforcedRule{Kind: "built-in", ID: "second-person", Action: PolicyApprove, Description: "Stages of rollouts with approval."})
+		out = append(out, api.EnforcedRule{Kind: "built-in", ID: "second-person", Action: PolicyApprove, Description: "Stages of rollouts with approval, which the author of the rollout cannot give."})
 	}
 	for _, d := range s.ActiveFreezes(at) {
 		out = append(out, api.EnforcedRule{Kind: string(KindFreeze), ID: d.ID, Action: PolicyDeny, Description: d.freeze().Reason})

@@ -389,7 +389,7 @@ func TestEnforcedRules(t *testing.T) {
 			}
 			return ids
 		}
-		builtIn := []string{"built-in/removal-budget confirm: Removals of more than 50 installed things within an hour.", "built-in/protected-environments confirm: Removals from clusters of prod that a careful change does not name."}
+		builtIn := []string{"built-in/removal-budget confirm: Removals of more than 50 installed things within an hour.", "built-in/protected-environments confirm: Removals from protected environments (prod) that a request with X-Fleet-Removes-From does not name."}
 		all := append(slices.Clone(builtIn), "freeze/f deny: CHG-9", "policy/second approve: Components.")
 		require.Equal(t, all, rules())
 		require.Equal(t, all, rules(a.ann...))
