@@ -162,15 +162,20 @@ func (r Result) exemptFromPolicies() bool {
 	for _, op := range operations {
 		takesBack = takesBack && op.Kind == string(KindRollout) && slices.Contains([]string{RolloutBack, RolloutAbort, RolloutPause}, op.Op)
 	}
-	return takesBack || !slices.ContainsFunc(r.Commit.Changes, func(ch Change) bool { return !takesAway(ch) && !r.proposesVersions(ch) })
+	return takesBack || !slices.ContainsFunc(r.Commit.Changes, func(ch Change) bool { return !takesAway(ch) && !r.startsNothing(ch) })
 }
 
-// proposesVersions reports whether a change is the proposal of version policies, which is what they do if policies refuse their change.
-func (r Result) proposesVersions(ch Change) bool {
-	if r.Commit.Actor != VersionAutomation || ch.Kind != KindRollout || ch.After == nil {
+// startsNothing reports whether a change of a rollout is exempt: the proposal of version policies, which is what they do if policies refuse
+// their change, or the end of a rollout that has not started, as by a hold of its version.
+func (r Result) startsNothing(ch Change) bool {
+	was, is := r.base.docs[KindRollout][ch.ID], r.State.docs[KindRollout][ch.ID]
+	if ch.Kind != KindRollout || is == nil {
 		return false
 	}
-	return r.State.docs[KindRollout][ch.ID].rollout().State == rolloutProposed
+	if is.rollout().State == rolloutAborted {
+		return was != nil && was.rollout().State == rolloutProposed
+	}
+	return r.Commit.Actor == VersionAutomation && is.rollout().State == rolloutProposed
 }
 
 // takesAway reports whether the change of a document is exempt from policies.
