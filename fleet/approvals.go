@@ -155,8 +155,8 @@ func (a *approval) approver() Principal { return Principal{a.By, a.Identity} }
 // describe says what is missing.
 func (u approvalUse) describe() string {
 	text := fmt.Sprintf("another person can approve the plan %s for %s", u.PlanHash, u.Subject)
-	if u.ended != "" {
-		text = "the approval does not count, since " + u.ended + "; " + text
+	if u.problem != "" {
+		text = "the approval does not count, since " + u.problem + "; " + text
 	}
 	return text
 }
@@ -179,7 +179,7 @@ func (tx *Tx) approvalOf(res *Result, edits []edit, planHash string) (approvalUs
 		return approvalUse{}, nil
 	}
 	var ofStage, own *Document
-	ofStage, use.ended = tx.approvalOfStage(planHash)
+	ofStage, use.problem = tx.approvalOfStage(planHash)
 	if d := tx.base.docs[KindApproval][approvalID(planHash, use.Subject)]; d != nil && d.approval().PlanHash == planHash && d.approval().Subject == use.Subject {
 		own = d
 	}
@@ -187,11 +187,11 @@ func (tx *Tx) approvalOf(res *Result, edits []edit, planHash string) (approvalUs
 		if d == nil {
 			continue
 		}
-		ended, err := tx.approvalEnds(d, res, edits)
-		if use.ended = ended; err != nil {
+		problem, err := tx.approvalProblem(d, res, edits)
+		if use.problem = problem; err != nil {
 			return use, err
 		}
-		if ended == "" {
+		if problem == "" {
 			use.doc = d
 			return use, nil
 		}
@@ -230,8 +230,8 @@ func (tx *Tx) approvalOfStage(planHash string) (of *Document, missing string) {
 	return nil, ""
 }
 
-// approvalEnds returns why an approval does not count for a commit; empty: it counts.
-func (tx *Tx) approvalEnds(d *Document, res *Result, edits []edit) (string, error) {
+// approvalProblem returns why an approval does not count for a commit; empty: it counts.
+func (tx *Tx) approvalProblem(d *Document, res *Result, edits []edit) (string, error) {
 	a := d.approval()
 	by := a.approver()
 	if age := res.Commit.At.Sub(a.At); age >= approvalAge || age < -time.Hour {
@@ -249,7 +249,7 @@ func (tx *Tx) approvalEnds(d *Document, res *Result, edits []edit) (string, erro
 	if a.Identity != nil && tx.base.SessionEnded(a.Identity, a.At, true) {
 		return "the sessions of the approver were ended since", nil
 	}
-	return tx.approverLacks(a, res, edits)
+	return tx.approverProblem(a, res, edits)
 }
 
 // changesRolloutOf reports whether the Tx changes a rollout that a principal created, or whose stages it changed last.
@@ -264,9 +264,9 @@ func (tx *Tx) changesRolloutOf(p Principal) bool {
 	return false
 }
 
-// approverLacks returns which right the approver lacks now; empty: none. One of its access documents must grant the right to approve within
+// approverProblem returns which right the approver lacks now; empty: none. One of its access documents must grant the right to approve within
 // limits that would permit to write the change, and it must be able to read everything that the change reaches.
-func (tx *Tx) approverLacks(a *approval, res *Result, edits []edit) (string, error) {
+func (tx *Tx) approverProblem(a *approval, res *Result, edits []edit) (string, error) {
 	if tx.approvers == nil {
 		return "the rights of the approver are not known", nil
 	}

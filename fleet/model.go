@@ -540,8 +540,8 @@ type Principal struct {
 // approvalUse is how a commit may use an approval.
 type approvalUse struct {
 	NeededApproval
-	doc   *Document // the approval that counts; nil: none does
-	ended string    // why the one that exists does not count
+	doc     *Document // the approval that counts; nil: none does
+	problem string    // why the one that exists does not count
 }
 
 // Subject is an authenticated identity that access documents can select: an identity of an external issuer, or a managed token of

@@ -348,7 +348,7 @@ func (r Result) addApproval(plan api.Plan) error {
 		switch v := &plan.Policies[i]; {
 		case !needed(*v):
 		case use.doc == nil:
-			v.ApprovalEnded = use.ended
+			v.ApprovalEnded = use.problem
 		default:
 			a := use.doc.approval()
 			v.ApprovedBy, v.ApprovedUntil = a.By, new(a.At.Add(approvalAge))

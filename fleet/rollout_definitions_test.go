@@ -29,7 +29,7 @@ var readsStored = map[string]string{
 	"State.VisibleTo": "copies documents", "State.addCovered": "", "State.addOfClusters": "adds the documents of its variants too", "State.addDefinition": "adds the documents of its variants too", "State.addRollouts": "asks whether it is visible", "Tx.checkReadable": "asks whether it is visible", "Tx.hides": "asks whether it is visible", "Tx.checkFleetLimits": "counts documents", "labelLimits.isKnown": "asks whether it is visible", "Tx.newLabelLimits": "rollouts change no selector of a layer", "State.Shows": "asks whether it is visible", "State.showsOperation": "asks whether it is visible", "State.showsVersion": "asks whether it is visible", "State.MayHaveHistory": "asks whether it is visible",
 
 	// Policies, which no rollout changes.
-	"State.enforcedPolicies": "", "Tx.checkPolicyRules": "", "Tx.approvalEnds": "",
+	"State.enforcedPolicies": "", "Tx.checkPolicyRules": "", "Tx.approvalProblem": "",
 
 	// Sources, which no rollout changes, and what they manage.
 	"State.ManagedBy": "", "State.adoptedByRollouts": "", "State.SourceState": "", "State.indexManaged": "", "Tx.changesContent": "asks whether the stored document changes", "Tx.suspendSources": "", "Tx.proposeArtifact": "asks whether it exists", "State.ActorSubject": "asks whether the source exists", "checkFollowedSource": "counts documents", "checkPolicy": "counts documents",
