@@ -12,9 +12,9 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
-// A person approves the change of another one by the hash of its plan. Each approval is a document, which the commit that uses it deletes.
+// A person approves the change of another person by the hash of its plan. Each approval is a document, which the commit that uses it deletes.
 
-// maxApprovals limits the approvals that were not used, and maxApprovalsOf those of one person, so that nobody prevents those of others.
+// maxApprovals is the maximum number of unused approvals, and maxApprovalsOf that of one person, who cannot use up the limit of all.
 const (
 	maxApprovals   = 1000
 	maxApprovalsOf = 100
