@@ -140,7 +140,7 @@ const ownChange = "the approver makes the change, or is its author"
 
 // approvableAgain reports whether another approval of the next stage of a rollout by the visitor may count, although it has one that ended.
 func (req *pageRequest) approvableAgain(r api.Rollout, ended string) bool {
-	return ended != "" && !(ended == ownChange && r.Stages[r.Started].ApprovedBy == req.identity.Actor)
+	return ended != "" && (ended != ownChange || r.Stages[r.Started].ApprovedBy != req.identity.Actor)
 }
 
 const changesOff = "This page makes no changes."
