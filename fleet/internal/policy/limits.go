@@ -78,15 +78,18 @@ func (sizes) EstimateCallCost(function, _ string, _ *checker.AstNode, _ []checke
 	return nil
 }
 
-// readsRecentCount reports whether an expression reads recent.count.
-func readsRecentCount(e ast.Expr) (reads bool) {
+// readsRecentCount reports whether an expression may read recent.count: it has the variable recent other than as recent.removals.
+func readsRecentCount(e ast.Expr) bool {
+	others := 0
 	ast.PreOrderVisit(e, ast.NewExprVisitor(func(e ast.Expr) {
-		if e.Kind() == ast.SelectKind && e.AsSelect().FieldName() == "count" {
-			of := e.AsSelect().Operand()
-			reads = reads || of.Kind() == ast.IdentKind && of.AsIdent() == "recent"
+		switch of, path := selected(e); {
+		case e.Kind() == ast.IdentKind && e.AsIdent() == "recent":
+			others++
+		case of.Kind() == ast.IdentKind && of.AsIdent() == "recent" && slices.Equal(path, []string{"removals"}):
+			others--
 		}
 	}))
-	return reads
+	return others > 0
 }
 
 // countConstants counts the constants that are operands of && and ||, which take time in an evaluation, but no step.

@@ -197,9 +197,9 @@ type meteredProgram struct {
 	meter   *meter
 }
 
-func newMeteredProgram(env *cel.Env, ast *cel.Ast) (*meteredProgram, error) {
-	m := &meter{ctx: context.Background(), left: maxConstantSteps, loops: distinctLoops(ast.NativeRep().Expr())} // the library evaluates constants now
-	program, err := env.Program(ast, cel.EvalOptions(cel.OptOptimize), cel.CustomDecoratorV2(m.decorate))
+func (e *expression) newProgram() (*meteredProgram, error) {
+	m := &meter{ctx: context.Background(), left: maxConstantSteps, loops: e.loops} // the library evaluates constants now
+	program, err := e.env.Program(e.ast, cel.EvalOptions(cel.OptOptimize), cel.CustomDecoratorV2(m.decorate))
 	return &meteredProgram{program, m}, err
 }
 
@@ -216,7 +216,7 @@ func (e *expression) evaluate(ctx context.Context, in *Input, budget *Budget) (r
 	p, ok := e.idle.Get().(*meteredProgram)
 	if !ok {
 		var err error
-		if p, err = newMeteredProgram(e.env, e.ast); err != nil {
+		if p, err = e.newProgram(); err != nil {
 			return nil, err
 		}
 	}

@@ -35,9 +35,10 @@ type Program struct {
 
 // expression is one compiled expression.
 type expression struct {
-	env  *cel.Env
-	ast  *cel.Ast
-	idle sync.Pool // of *meteredProgram
+	env   *cel.Env
+	ast   *cel.Ast
+	loops map[int64]clusterFields
+	idle  sync.Pool // of *meteredProgram
 }
 
 // Problem is a mistake in a rule or a message.
@@ -132,8 +133,8 @@ func compile(env *cel.Env, field, text string, limit int, want *cel.Type) (compi
 	if n := countConstants(ast.NativeRep().Expr()); n > maxConstants {
 		return nil, whole("has %d constants as operands of && and ||; at most %d are possible", n, maxConstants)
 	}
-	e := &expression{env: env, ast: ast}
-	program, err := newMeteredProgram(env, ast)
+	e := &expression{env: env, ast: ast, loops: distinctLoops(ast.NativeRep().Expr())}
+	program, err := e.newProgram()
 	if err != nil {
 		return nil, whole("%v", err)
 	}

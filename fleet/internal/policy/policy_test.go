@@ -362,3 +362,21 @@ func BenchmarkEval(b *testing.B) {
 		})
 	}
 }
+
+// TestReadsRecentCount: the clusters of an hour are recorded for every rule that may read their number.
+func TestReadsRecentCount(t *testing.T) {
+	t.Parallel()
+	for rule, reads := range map[string]bool{
+		"recent.count < 50":                               true,
+		"effect.count + recent.count < 50":                true,
+		"[recent].all(r, r.count + effect.count <= 50)":   true,
+		"recent.removals < 50":                            false,
+		"recent.removals + recent.count < 50":             true,
+		"[recent.removals].all(r, r + effect.count < 50)": false,
+		"effect.count < 50":                               false,
+	} {
+		p, err := Compile(rule, "")
+		require.NoError(t, err, rule)
+		require.Equal(t, reads, p.ReadsRecentCount, rule)
+	}
+}
