@@ -37,15 +37,16 @@ func (tx *Tx) committer(actor string) Principal {
 	return Principal{Actor: actor}
 }
 
-func approvalID(planHash, subject string) string {
-	sum := sha256.Sum256([]byte(subject))
+// approvalID returns the id of an approval by an actor. Each approver has an own one, so nobody replaces the approval of another.
+func approvalID(planHash, subject, by string) string {
+	sum := sha256.Sum256([]byte(subject + "\x00" + by))
 	return fmt.Sprintf("%s.%x", planHash, sum[:8])
 }
 
-// Approve approves the change of a subject with the hash of its plan. It also removes approvals that have ended.
-func (tx *Tx) Approve(planHash, subject, reason string) (id string) {
+// Approve approves the change of a subject with the hash of its plan, by the actor of the commit. It also removes approvals that have ended.
+func (tx *Tx) Approve(planHash, subject, reason, by string) (id string) {
 	tx.addApproval(planHash, subject, reason)
-	id = approvalID(planHash, subject)
+	id = approvalID(planHash, subject, by)
 	tx.recordOperation(api.RevisionOperation{Op: "create", Kind: string(KindApproval), ID: id, Fields: []string{truncate("subject=" + subject)}})
 	return id
 }
@@ -60,7 +61,7 @@ func (tx *Tx) addApproval(planHash, subject, reason string) {
 // recordApproval records an approval by the sender of a commit.
 func (tx *Tx) recordApproval(c Commit, planHash, subject, reason string) error {
 	by := tx.committer(c.Actor)
-	a := approval{ID: approvalID(planHash, subject), PlanHash: planHash, Subject: subject, By: c.Actor, Identity: by.Identity, Reason: reason, At: c.At}
+	a := approval{ID: approvalID(planHash, subject, c.Actor), PlanHash: planHash, Subject: subject, By: c.Actor, Identity: by.Identity, Reason: reason, At: c.At}
 	if tx.scope != nil {
 		if a.Access = tx.scope.approvingAccess(); len(a.Access) == 0 {
 			return errorf(CodeOutOfScope, "no access document of yours grants %s", RightApprove)
@@ -178,15 +179,14 @@ func (tx *Tx) approvalOf(res *Result, edits []edit, planHash string) (approvalUs
 	if use.Subject == "" {
 		return approvalUse{}, nil
 	}
-	var ofStage, own *Document
-	ofStage, use.problem = tx.approvalOfStage(planHash)
-	if d := tx.base.docs[KindApproval][approvalID(planHash, use.Subject)]; d != nil && d.approval().PlanHash == planHash && d.approval().Subject == use.Subject {
-		own = d
+	given := tx.base.sorted(KindApproval, func(d *Document) bool {
+		return d.approval().PlanHash == planHash && d.approval().Subject == use.Subject
+	})
+	var ofStage *Document
+	if ofStage, use.problem = tx.approvalOfStage(planHash); ofStage != nil {
+		given = append(given, ofStage)
 	}
-	for _, d := range []*Document{ofStage, own} {
-		if d == nil {
-			continue
-		}
+	for _, d := range given {
 		problem, err := tx.approvalProblem(d, res, edits)
 		if use.problem = problem; err != nil {
 			return use, err
@@ -216,7 +216,7 @@ func (tx *Tx) approvalOfStage(planHash string) (of *Document, missing string) {
 		if !s.Approval || s.Approved == nil {
 			return nil, ""
 		}
-		d := tx.base.docs[KindApproval][approvalID(s.Approved.PlanHash, stageSubject(r.ID, s.Name))]
+		d := tx.base.docs[KindApproval][approvalID(s.Approved.PlanHash, stageSubject(r.ID, s.Name), s.Approved.By)]
 		switch {
 		case s.Approved.PlanHash == "":
 			return nil, fmt.Sprintf("a policy was changed since stage %q was approved", s.Name)

@@ -62,7 +62,7 @@ func (w *approving) approve(change func(*Tx) error) {
 func (w *approving) approveFor(needed NeededApproval) {
 	w.t.Helper()
 	res, err := w.finish(approver, "", func(tx *Tx) error { tx.LimitTo(w.state.Rights(ann, w.now), false); return nil }, func(tx *Tx) error {
-		tx.Approve(needed.PlanHash, needed.Subject, "")
+		tx.Approve(needed.PlanHash, needed.Subject, "", approver)
 		return nil
 	})
 	require.NoError(w.t, err)
@@ -118,6 +118,22 @@ func (w *approving) only() *approval {
 	return all[0].approval()
 }
 
+// TestApprovalsOfSeveral: a person whose approval does not count does not end that of another, and the change uses up both.
+func TestApprovalsOfSeveral(t *testing.T) {
+	t.Parallel()
+	w := newApproving(t)
+	w.approve(bumpLoki)
+	needed := w.only()
+	for _, by := range []string{"token:lead (7)", "token:lead (7)", "token:intern (8)"} {
+		w.rights[by] = nil
+		res, err := w.finish(by, "", nothing, func(tx *Tx) error { tx.Approve(needed.PlanHash, needed.Subject, "", by); return nil })
+		require.NoError(t, err)
+		w.state = res.State
+	}
+	require.Len(t, w.state.All(KindApproval), 3)
+	require.True(t, w.admits(nothing, bumpLoki))
+}
+
 // TestApprovalBySamePerson: nobody approves what is made on its behalf, by whichever name the author gives it.
 func TestApprovalBySamePerson(t *testing.T) {
 	t.Parallel()
@@ -133,11 +149,11 @@ func TestApprovalBySamePerson(t *testing.T) {
 	}, bumpLoki))
 	require.True(t, w.admits(func(tx *Tx) error { tx.OnBehalfOf(Principal{Actor: "token:ann (2)"}); return nil }, bumpLoki))
 	_, err := w.finish(approver, "", func(tx *Tx) error { tx.LimitTo(w.state.Rights(ann, w.now), false); return nil }, func(tx *Tx) error {
-		tx.Approve("0", "oidc:corp:00u1", "")
+		tx.Approve("0", "oidc:corp:00u1", "", approver)
 		return nil
 	})
 	require.Contains(t, errorOf(t, err, CodeConflict).Detail, "cannot approve its own change")
-	_, err = w.finish("token:ci (2)", "", nothing, func(tx *Tx) error { tx.Approve("0", "token:ci", ""); return nil })
+	_, err = w.finish("token:ci (2)", "", nothing, func(tx *Tx) error { tx.Approve("0", "token:ci", "", "token:ci (2)"); return nil })
 	_ = errorOf(t, err, CodeConflict)
 	_, err = w.state.Begin().Finish(Commit{ID: uuid.New(), At: w.now, Actor: committer})
 	require.NoError(t, err)
@@ -219,13 +235,13 @@ func TestApprovalLimit(t *testing.T) {
 		w.approveFor(NeededApproval{fmt.Sprint(i), "token:ci"})
 	}
 	approveAs := func(actor, planHash string) error {
-		res, err := w.finish(actor, "", nothing, func(tx *Tx) error { tx.Approve(planHash, "token:ci", ""); return nil })
+		res, err := w.finish(actor, "", nothing, func(tx *Tx) error { tx.Approve(planHash, "token:ci", "", actor); return nil })
 		if err == nil {
 			w.state = res.State
 		}
 		return err
 	}
-	_, err := w.finish(approver, "", func(tx *Tx) error { tx.LimitTo(w.state.Rights(ann, w.now), false); return nil }, func(tx *Tx) error { tx.Approve("x", "token:ci", ""); return nil })
+	_, err := w.finish(approver, "", func(tx *Tx) error { tx.LimitTo(w.state.Rights(ann, w.now), false); return nil }, func(tx *Tx) error { tx.Approve("x", "token:ci", "", approver); return nil })
 	require.Contains(t, errorOf(t, err, CodeLimitExceeded).Detail, approver)
 	w.approveFor(NeededApproval{"0", "token:ci"}) // it has it already
 	for i := maxApprovalsOf; i < maxApprovals; i++ {

@@ -281,7 +281,12 @@ func (tx *Tx) useApproval(res *Result, refused []policyVerdict) (approved []api.
 	for _, v := range refused {
 		approved = append(approved, api.RevisionOperation{Op: opApproved, Kind: string(KindPolicy), ID: v.policy.ID, Clusters: len(v.clusters), Fields: []string{truncate("by=" + use.doc.approval().By)}})
 	}
-	return approved, []edit{{KindApproval, use.doc.ID, nil}}, nil
+	for id, d := range tx.base.docs[KindApproval] { // those of other persons too: a change is approved once
+		if d == use.doc || d.approval().PlanHash == use.PlanHash && d.approval().Subject == use.Subject {
+			used = append(used, edit{KindApproval, id, nil})
+		}
+	}
+	return approved, used, nil
 }
 
 // checkPolicyOverrideInScope refuses to override policies without the right to do so, and for role write: it changes none either.

@@ -98,13 +98,14 @@ func (tx *Tx) approveStage(doc *Document, stage string) {
 		if err != nil {
 			return err
 		}
-		at, err := r.approve(stage, by, inputs, forPolicies)
+		secondPerson := r.checkSecondPerson(tx.scope.identity(), by.By)
+		at, err := r.approve(stage, by, inputs, forPolicies && secondPerson == nil)
 		if err != nil {
 			return err
 		}
 		tx.noteEffect(&r, inputs, at)
-		if err := r.checkSecondPerson(tx.scope.identity(), by.By); tx.base.rules.SecondPerson && err != nil {
-			return err
+		if tx.base.rules.SecondPerson && secondPerson != nil {
+			return secondPerson
 		}
 		if forPolicies {
 			if by.PlanHash, err = tx.planHashOfStart(r, at, c); err != nil {
