@@ -93,6 +93,12 @@ func TestOverridePolicy(t *testing.T) {
 		require.Equal(t, []any{"override", "policy", "never"}, []any{at(rev, "operations", 0, "op"), at(rev, "operations", 0, "kind"), at(rev, "operations", 0, "id")})
 		require.Contains(t, rev["summary"], "override policy/never")
 	}
+	for _, operation := range []string{"revert", "restore"} { // whose reason is optional otherwise
+		latest := w.get("/revisions?limit=2").want(http.StatusOK).list()
+		path := fmt.Sprint("/revisions/", latest[map[string]int{"revert": 0, "restore": 1}[operation]]["revision"], "/", operation)
+		w.do("POST", path, "", "X-Fleet-Override-Policy", "never").problem(400, "validation_error")
+		w.do("POST", path, "", append(reason, "X-Fleet-Override-Policy", "never")...).want(200)
+	}
 	for _, request := range [][4]string{ // kinds that clusters are not served
 		{"POST", "/strategies", `{"id":"waves","stages":[{"name":"one","cluster_ids":["one"]}]}`, "201"},
 		{"DELETE", "/strategies/waves", "", "200"},

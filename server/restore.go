@@ -21,11 +21,7 @@ func (s *Server) RestoreRevision(c echo.Context, revision int64, p api.RestoreRe
 		}
 		op.Kind, op.Type, op.ID = req.Kind, req.Type, req.ID
 	}
-	reason := value(p.XChangeReason)
-	if reason == "" && !overridesFreeze(c) { // which requires a reason of its own
-		reason = fmt.Sprintf("restored to revision %d", revision)
-	}
-	meta := changeMeta(c, reason, p.DryRun)
+	meta := changeMeta(c, reasonOr(c, p.XChangeReason, "restored to revision %d", revision), p.DryRun)
 	return s.answerBatch(c, meta, []api.Operation{op}, value(p.PlanHash), false)
 }
 
@@ -44,16 +40,17 @@ func (s *Server) RevertRevision(c echo.Context, revision int64, p api.RevertRevi
 	if len(ops) == 0 {
 		ops = []api.Operation{{Op: "revert", Revision: revision, Prefer: req.Prefer}}
 	}
-	reason := value(p.XChangeReason)
-	if reason == "" && !overridesFreeze(c) { // which requires a reason of its own
-		reason = fmt.Sprintf("reverted revision %d", revision)
-	}
-	return s.answerBatch(c, changeMeta(c, reason, p.DryRun), ops, value(p.PlanHash), false)
+	return s.answerBatch(c, changeMeta(c, reasonOr(c, p.XChangeReason, "reverted revision %d", revision), p.DryRun), ops, value(p.PlanHash), false)
 }
 
-// overridesFreeze reports whether the request names freezes to override.
-func overridesFreeze(c echo.Context) bool {
-	return c.Request().Header.Get(response.HeaderOverrideFreeze) != ""
+// reasonOr returns the reason of a request, or one that names the revision. An override requires a reason of its own.
+func reasonOr(c echo.Context, reason *string, format string, revision int64) string {
+	header := c.Request().Header
+	overrides := header.Get(response.HeaderOverrideFreeze) != "" || header.Get(response.HeaderOverridePolicy) != "" || header.Get(response.HeaderOverrideSource) != ""
+	if text := value(reason); text != "" || overrides {
+		return text
+	}
+	return fmt.Sprintf(format, revision)
 }
 
 // logReader reads the log for the operations of one request.
