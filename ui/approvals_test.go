@@ -134,6 +134,9 @@ func TestApproveForAnother(t *testing.T) {
 	env.unchanged(func() {
 		require.Equal(t, http.StatusBadRequest, env.send(env.client, http.MethodPost, address, url.Values{"plan_hash": {hash}}).status, "without a reason")
 		require.NotEqual(t, http.StatusSeeOther, env.send(env.client, http.MethodPost, newVersion, changeForm{}.form(hash)).status, "the change itself")
+		outdated := env.send(env.client, http.MethodPost, address, changeForm{}.form(strings.Repeat("0", len(hash))))
+		require.Equal(t, http.StatusPreconditionFailed, outdated.status)
+		require.Contains(t, outdated.body, "nothing was approved. This is the new plan.")
 	})
 	done := env.send(env.client, http.MethodPost, address, changeForm{}.form(hash))
 	require.Equal(t, http.StatusSeeOther, done.status, done.body)

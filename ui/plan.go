@@ -243,6 +243,9 @@ func (req *pageRequest) apply(p changeForm) error {
 	if refused, answered := errors.AsType[*client.Error](err); err != nil && (!answered || !p.explains(refused)) { // a refusal is shown below
 		return err
 	}
+	if p.ApproveFor != "" && (err != nil || plan.PlanHash != hash) { // the API approves any hash
+		return req.showPlan(p, http.StatusPreconditionFailed, "The fleet has changed since this plan was made, so nothing was approved. This is the new plan.", reason)
+	}
 	typed := p.Confirm
 	if typed == "" && err == nil {
 		typed = protectedEnvironments(*plan)
