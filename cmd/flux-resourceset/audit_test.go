@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flux-resourceset/flux-resourceset/internal/testissuer"
+	"github.com/flux-resourceset/flux-resourceset/internal/testrig"
 )
 
 // TestAuditOutput: a process writes events to a file, until its end; sign-ins and sign-outs of the page are among them, and no secret is.
@@ -57,4 +58,25 @@ func TestAuditOutput(t *testing.T) {
 	p = start(t, "API_MODE=crud", "DATABASE_URL=sqlite::memory:", "SEED_FILE="+demoSeed, "SEED_ACCEPT=true", "AUDIT_OUTPUT=/dev/null/nothing")
 	require.Equal(t, 1, p.exit())
 	require.Contains(t, p.Log(), "AUDIT_OUTPUT: the audit log cannot be opened")
+}
+
+// TestStandardOutputClosed: a process continues when the reader of its audit log ends.
+func TestStandardOutputClosed(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	server, err := testrig.StartServer(testrig.Program{Path: "/bin/bash", Args: []string{"-c", `exec "$0" > >(true)`, self}, Env: []string{
+		runAsProgram + "=1", "PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "AUTH_TOKEN=" + readToken, "CRUD_AUTH_TOKEN=" + writeToken, "SEED_ACCEPT=true",
+		"API_MODE=crud", "DATABASE_URL=sqlite::memory:", "SEED_FILE=" + demoSeed, "AUDIT_OUTPUT=stdout",
+	}})
+	require.NoError(t, err)
+	t.Cleanup(server.Kill)
+	p := &program{t, server}
+	for range 3 {
+		require.Equal(t, http.StatusUnauthorized, p.send("GET", "/clusters", "", "Authorization", "Bearer wrong").status)
+	}
+	require.Eventually(t, func() bool {
+		return strings.Contains(p.send("GET", "/metrics", "").body, `flux_resourceset_audit_events_total{result="failed"} 3`)
+	}, time.Minute, 10*time.Millisecond)
+	require.NoError(t, p.Stop(), p.Log())
 }

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"slices"
 	"sync"
 	"syscall"
@@ -154,6 +155,7 @@ func serve(c *cli.Context) error {
 
 // openAuditLog opens AUDIT_OUTPUT; nil: there is none.
 func openAuditLog(c *cli.Context, cfg config, logger *slog.Logger) (*server.AuditLog, error) {
+	signal.Ignore(syscall.SIGPIPE) // the end of the reader of a standard output is an error of the audit log, and does not end the process
 	if cfg.auditOutput == "" {
 		return nil, nil //nolint:nilnil // a nil log drops events
 	}

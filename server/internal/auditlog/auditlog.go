@@ -6,12 +6,14 @@ package auditlog
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -93,13 +95,13 @@ type Log struct {
 	events  *prometheus.CounterVec
 
 	mu      sync.Mutex
-	senders map[string]int // refusals in this window
+	senders [2]map[string]int // refusals in this window: of unknown senders, and of known actors, whom the former cannot hide
 	window  time.Time
 }
 
 // Open opens the output. Close must be called.
 func Open(cfg Config) (*Log, error) {
-	l := &Log{cfg: cfg, queue: make(chan Event, queueLength), done: make(chan struct{}), senders: map[string]int{}}
+	l := &Log{cfg: cfg, queue: make(chan Event, queueLength), done: make(chan struct{}), senders: [2]map[string]int{{}, {}}}
 	l.events = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "flux_resourceset", Name: "audit_events_total",
 		Help: "Audit events of this process: written, limited (too many refused requests of one sender), dropped (the queue was full), failed (the output returned an error).",
@@ -154,14 +156,19 @@ func (l *Log) admit(e Event) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if age := e.Time.Sub(l.window); age < 0 || age >= refusalWindow {
-		clear(l.senders)
+		clear(l.senders[0])
+		clear(l.senders[1])
 		l.window = e.Time
 	}
-	if _, known := l.senders[e.Sender]; !known && len(l.senders) >= maxSenders {
+	senders := l.senders[0]
+	if e.Actor != nil {
+		senders = l.senders[1]
+	}
+	if _, known := senders[e.Sender]; !known && len(senders) >= maxSenders {
 		e.Sender = ""
 	}
-	l.senders[e.Sender]++
-	return l.senders[e.Sender] <= perSender
+	senders[e.Sender]++
+	return senders[e.Sender] <= perSender
 }
 
 // Close writes the queued events, for a short time. No event may be emitted later.
@@ -238,13 +245,25 @@ func (l *Log) reopenMoved() error {
 }
 
 func (l *Log) reopen() error {
-	file, err := os.OpenFile(l.cfg.Output, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	// Without O_NONBLOCK, the start would wait for ever for the reader of a named pipe.
+	file, err := os.OpenFile(l.cfg.Output, os.O_APPEND|os.O_CREATE|os.O_RDWR|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
 		return fmt.Errorf("the audit log cannot be opened: %w", err)
+	}
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("it is not a regular file: use stdout or stderr for a pipe")
+	}
+	var last [1]byte
+	if err == nil && info.Size() > 0 { // a process that was killed may have left a part of a line
+		_, err = file.ReadAt(last[:], info.Size()-1)
+	}
+	if err != nil {
+		return fmt.Errorf("the audit log %s cannot be used: %w", l.cfg.Output, errors.Join(err, file.Close()))
 	}
 	if l.file != nil {
 		err = l.file.Close()
 	}
-	l.file, l.out, l.cut = file, file, false
+	l.file, l.out, l.cut = file, file, info.Size() > 0 && last[0] != '\n'
 	return err
 }

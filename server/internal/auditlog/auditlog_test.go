@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -110,15 +111,18 @@ func TestRefusalsLimited(t *testing.T) {
 	for i := range 3000 {
 		l.admit(refusal(fmt.Sprint("address", i), now))
 	}
-	require.Len(t, l.senders, maxSenders+1)
+	require.Len(t, l.senders[0], maxSenders+1)
+	known := refusal("token:ci (1)", now)
+	known.Actor = &Actor{Name: known.Sender}
+	l.Emit(known)               // unknown senders do not hide it
 	l.Emit(refusal("new", now)) // shares the limit of all further senders
 	l.Emit(refusal("ann", now))
 	l.Emit(change(1))
 	l.Emit(refusal("flood", now.Add(refusalWindow)))
 	l.Close()
-	require.Len(t, parse(t, out.String()), perSender+1+1+1+1)
+	require.Len(t, parse(t, out.String()), perSender+1+1+1+1+1)
 	require.Equal(t, 1000-perSender+1, l.result(t, "limited"))
-	require.Equal(t, perSender+4, l.result(t, "written"))
+	require.Equal(t, perSender+5, l.result(t, "written"))
 }
 
 // failing returns errors, and accepts a part of a line, like a full disk.
@@ -181,6 +185,19 @@ func TestFileMoved(t *testing.T) {
 	}
 	_, err = Open(Config{Output: t.TempDir()})
 	require.Error(t, err)
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
+	_, err = Open(Config{Output: pipe})
+	require.ErrorContains(t, err, "not a regular file")
+
+	cut := filepath.Join(t.TempDir(), "cut.jsonl") // by a process that was killed
+	require.NoError(t, os.WriteFile(cut, []byte("{}\n{\"time\":"), 0o600))
+	l = open(t, cut, nil)
+	l.Emit(change(5))
+	l.Close()
+	text, err := os.ReadFile(cut)
+	require.NoError(t, err)
+	require.Regexp(t, "^{}\n{\"time\":\n{.+}\n$", string(text))
 	var none *Log
 	none.Emit(change(1))
 	none.Close()
