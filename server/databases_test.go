@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"errors"
 	"path/filepath"
 	"testing"
 
@@ -32,7 +33,11 @@ func eachDatabase(t *testing.T, test func(t *testing.T, start func() (store.Stor
 			url := pgtest.URL(t)
 			require.NoError(t, postgres.Migrate(t.Context(), url))
 			return func() (store.Store, clusterstatus.Store) {
-				st, err := postgres.Open(t.Context(), postgres.Config{URL: url})
+				var st *postgres.Store
+				err := store.ErrUnavailable
+				for n := 0; n < 20 && errors.Is(err, store.ErrUnavailable); n++ { // a busy machine: a process starts again
+					st, err = postgres.Open(t.Context(), postgres.Config{URL: url})
+				}
 				require.NoError(t, err)
 				table, err := postgres.NewObservations(postgres.Config{URL: url})
 				require.NoError(t, err)
