@@ -226,7 +226,7 @@ type inputView struct {
 	Values            []valueRow
 	Hidden            bool
 	Reveal            string
-	Version           string // the address of the form that changes the version of the component; empty: the token may not
+	Change            string // the address of the form that changes the version of the component; empty: the token may not
 	AnyOverridden     bool   // a value overrides another document's
 }
 
@@ -265,7 +265,7 @@ func showInput(req *pageRequest) error {
 		}
 	}
 	if list == componentList {
-		view.Version = req.versionLink(in, client.KindCluster, id)
+		view.Change = req.versionLink(in, client.KindCluster, id)
 	}
 	view.frame = req.frame(in+" on "+id, "clusters")
 	return req.show("input", view)

@@ -84,7 +84,7 @@ type componentView struct {
 	More      string
 	Older     string // not empty: older changes have not been searched
 	Delete    pageLink
-	Version   string // the address of the form that changes its version; empty: the token may not
+	Change    string // the address of the form that changes its version; empty: the token may not
 }
 
 type variantRow struct {
@@ -150,7 +150,7 @@ func showComponent(req *pageRequest) error {
 		}
 	}
 	view.Delete = req.deleteLink(client.KindPlatformComponent, id, link("components", id, "delete"))
-	view.Version = req.versionLink(id, client.KindPlatformComponent, id)
+	view.Change = req.versionLink(id, client.KindPlatformComponent, id)
 	view.frame = req.frame(id, "components")
 	return req.show("component", view)
 }

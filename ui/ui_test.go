@@ -43,6 +43,9 @@ func TestHTMLEscaped(t *testing.T) {
 		require.NotContains(t, page.body, "<script>alert", path)
 		require.NotContains(t, page.body, "<img src=x", path)
 		require.NotContains(t, page.body, readToken, path)
+		if !strings.Contains(path, "wall=1") {
+			require.Contains(t, page.body, "<span>flux-resourceset v2.0.0-test</span>", path)
+		}
 		escaped += strings.Count(page.body, "&lt;script&gt;alert")
 		require.Contains(t, page.header.Get("Content-Security-Policy"), "default-src 'none'; script-src 'self'; style-src 'self';")
 		require.NotContains(t, page.header.Get("Content-Security-Policy"), "unsafe")
