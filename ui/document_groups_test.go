@@ -25,7 +25,7 @@ func TestEqualChangesShownOnce(t *testing.T) {
 		return nil
 	})
 	page := env.get("/ui/changes/4").body
-	require.Equal(t, 1, strings.Count(page, `<table class="diff">`))
+	require.Equal(t, 1, strings.Count(page, `<table class="diff stacked labeled">`))
 	require.Contains(t, page, "60 clusters")
 	require.Contains(t, page, "20 different values")
 	require.Contains(t, page, "two")

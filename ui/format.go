@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -60,6 +61,23 @@ func number(n any) string {
 	}
 	return text
 }
+
+// timeInText is a time in a message of the API.
+var timeInText = regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
+
+// prose returns a message of the API with its times as the page writes them.
+func prose(message string) string {
+	return timeInText.ReplaceAllStringFunc(message, func(text string) string {
+		t, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			return text
+		}
+		return moment(t)
+	})
+}
+
+// moment formats a time, a pointer to one too.
+func moment(t any) string { return timeOf(t).UTC().Format("2006-01-02 15:04:05 UTC") }
 
 // plural formats a number with a noun, which gets an s unless the number is 1.
 func plural(n int, noun string) string {

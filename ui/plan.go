@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -34,6 +35,8 @@ type planView struct {
 	More          int // groups not shown
 
 	Policies    []policyRow              // that failed, those that refuse first
+	Frozen      []api.FrozenClusters     // the freezes that refuse the change
+	Override    string                   // the command that makes it although a freeze refuses it, in place of the button; empty: none does
 	RefusedBy   []string                 // policies that refuse the change
 	MayOverride bool                     // the visitor may override them
 	Ask         string                   // the command by which a second person can approve the plan; empty: an approval changes nothing
@@ -115,7 +118,10 @@ func (req *pageRequest) showPlan(p changeForm, status int, problem, reason strin
 			view.Command = approveCommand(plan.PlanHash, p.ApproveFor)
 		}
 		view.MayOverride = len(view.RefusedBy) > 0 && p.Source == "" && (req.may("admin") || req.may("override_policy"))
-		plan.Warnings = summarize.OtherWarnings(*plan)
+		if view.Frozen = plan.Frozen; len(plan.Frozen) > 0 && p.Create == nil && p.ApproveFor == "" {
+			view.Override = overrideCommand(p.Command, plan.Frozen)
+		}
+		plan.Warnings = otherWarnings(*plan)
 		view.Plan = *plan
 		if p.Rollout != nil && awaitsApproval(plan) && req.mayChange(approving, kindRollout, p.Rollout.ID) {
 			view.Approve = rolloutLink(p.Rollout.ID, "approve", p.Rollout.Stage)
@@ -149,7 +155,7 @@ func (req *pageRequest) showPlan(p changeForm, status int, problem, reason strin
 
 // showRefusal fills in the reason of a refusal. Details that may contain secrets are replaced.
 func (req *pageRequest) showRefusal(view *planView, problem api.Problem) {
-	view.Code, view.Refused = problem.Error, problem.Detail
+	view.Code, view.Refused = problem.Error, withoutPointer(problem.Detail)
 	if !req.reveal() && redact.MentionsSecret(view.Refused) { // the message may contain values
 		view.Refused, view.Hidden = "The change is refused. The reason may contain secrets.", true
 	}
@@ -158,8 +164,36 @@ func (req *pageRequest) showRefusal(view *planView, problem api.Problem) {
 		if !req.reveal() && (redact.IsSecret(one.Pointer) || redact.MentionsSecret(detail)) {
 			detail, view.Hidden = "was changed by a later revision", true
 		}
-		view.Conflicts = append(view.Conflicts, strings.TrimSpace(one.Pointer+" "+detail))
+		view.Conflicts = append(view.Conflicts, withoutPointer(strings.TrimSpace(one.Pointer+" "+detail)))
 	}
+	if len(view.Conflicts) == 1 && view.Conflicts[0] == view.Refused {
+		view.Conflicts = nil
+	}
+}
+
+// operationPointer is the part of a message that names an operation, which the page has numbered and its reader has not.
+var operationPointer = regexp.MustCompile(`^/operations/[0-9]+(/[^ :]*)?:? `)
+
+// withoutPointer returns a message without the operation that it names.
+func withoutPointer(message string) string { return operationPointer.ReplaceAllString(message, "") }
+
+// overrideCommand returns the command of a change with the freezes that refuse it.
+func overrideCommand(command string, frozen []api.FrozenClusters) string {
+	for _, f := range frozen {
+		command += " --override-freeze " + f.Freeze
+	}
+	return command + ` --reason "…"`
+}
+
+// otherWarnings returns the warnings of a plan but for those about policies and freezes, which the page shows on their own.
+func otherWarnings(plan api.Plan) []string {
+	return slices.DeleteFunc(summarize.OtherWarnings(plan), func(warning string) bool {
+		return slices.ContainsFunc(plan.Policies, func(v api.PolicyVerdict) bool {
+			return v.Failed && warning == fmt.Sprintf("the change needs the approval of another person: policy %q: %s", v.ID, v.Message)
+		}) || slices.ContainsFunc(plan.Frozen, func(f api.FrozenClusters) bool {
+			return strings.HasPrefix(warning, "the change would be refused: ") && strings.Contains(warning, fmt.Sprintf("which freeze %q (%s) forbids", f.Freeze, f.Reason))
+		})
+	})
 }
 
 // maxPlanDocuments is the number of documents of a plan that are shown.

@@ -19,6 +19,31 @@ func (env *testEnv) policy(id, action, rule, message string) {
 
 const newVersion = podinfoVersion + "?version=6.10.0"
 
+// TestFreezeRefuses: a freeze that refuses a change is shown once, as a policy is, in place of the button.
+func TestFreezeRefuses(t *testing.T) {
+	t.Parallel()
+	env := setupChangeForms(t, writeToken)
+	env.call(http.MethodPost, "/freezes", `{"id":"year-end","selector":"id=cluster-0002","until":"2999-01-04T06:00:00Z","reason":"CHG-9 <script>alert(1)</script>"}`)
+	page := env.get(newVersion).body
+	require.Regexp(t, `class="note bad policy"><span>Freeze <a href="/ui/definitions/freezes/year-end">year-end</a> refuses the change: <bdi>CHG-9 &lt;script&gt;alert\(1\)&lt;/script&gt;</bdi> \(1 cluster\), until <time [^>]*>2999-01-04 06:00:00 UTC<`, page)
+	require.NotContains(t, page, "would be refused")
+	require.NotContains(t, page, `name="plan_hash"`)
+	require.Contains(t, page, "frs component set podinfo --component-version 6.10.0 --override-freeze year-end --reason")
+	rollout := env.get(newVersion + "&strategy=waves").body
+	require.Regexp(t, `class="note warn policy"><span>Freeze [^:]* would refuse it at once; each stage is judged when it starts: `, rollout)
+	require.Contains(t, rollout, `<button class="primary " type="submit">Create rollout</button>`)
+	env.unchanged(func() {
+		rsp := env.send(env.client, http.MethodPost, newVersion, changeForm{}.form("x"))
+		require.Equal(t, http.StatusConflict, rsp.status)
+		require.NotContains(t, rsp.body, "T06:00:00Z<")
+	})
+	other := env.get(podinfoVersion + "?version=6.10.0&cluster=cluster-0003").body
+	require.Contains(t, other, `name="plan_hash"`)
+	nobody := env.get(podinfoVersion + "?version=6.10.0&cluster=nobody").body
+	require.Contains(t, nobody, `<p class="note bad refusal" role="status">there is no cluster &#34;nobody&#34;</p>`)
+	require.NotContains(t, nobody, "/operations/")
+}
+
 // TestPolicyRefuses: the plan shows a policy that refuses in place of the button, once, and whoever may override it can.
 func TestPolicyRefuses(t *testing.T) {
 	t.Parallel()

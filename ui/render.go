@@ -191,13 +191,13 @@ type sameSiteView struct {
 func templateFuncs(now func() time.Time, base string) template.FuncMap {
 	return template.FuncMap{
 		"ago": func(t any) string { return ago(timeOf(t), now()) }, "nextPoll": func(t time.Time) string { return nextPoll(t, now()) },
-		"moment": func(t any) string { return timeOf(t).UTC().Format("2006-01-02 15:04:05 UTC") },
+		"moment": moment,
 		"clock":  func(t any) string { return timeOf(t).UTC().Format("15:04") },
 		"day":    func(t any) string { return timeOf(t).UTC().Format(time.DateOnly) },
 		"stamp":  func(t any) string { return timeOf(t).UTC().Format(time.RFC3339) },
 		"number": number, "plural": plural, "more": func(n, shown int) string { return number(n - shown) },
 		"diff":     func(name, was, is string, fields []fieldChange) diffView { return diffView{name, was, is, fields} },
-		"truncate": truncate, "oneLine": func(message string) string { return summarize.OneLine(message, 240) }, "stateLabel": stateLabel, "meaning": meaning, "kind": kindName, "listTitle": listTitle, "assets": assets,
+		"truncate": truncate, "prose": prose, "oneLine": func(message string) string { return summarize.OneLine(message, 240) }, "stateLabel": stateLabel, "meaning": meaning, "kind": kindName, "listTitle": listTitle, "assets": assets,
 		// Addresses in views begin with /ui/; templates prepend the base path.
 		"base": func() string { return base }, "link": func(parts ...string) string { return base + link(parts...) },
 	}
