@@ -49,6 +49,25 @@ type versionInput struct {
 	Problem                           string   // with the fields
 	Known                             []string // versions, the newest first
 	Layers, Strategies                []string // to choose from
+	Now                               []placeVersion
+	Served                            []versionCell // the desired versions with their clusters
+}
+
+// placeVersion is a version that is set in a place of the form.
+type placeVersion struct {
+	Place, Version string
+	Link           string // the form for that place
+	On             bool   // the form is for it
+}
+
+// Current returns the version in the place of the form; empty: it sets none.
+func (in *versionInput) Current() string {
+	for _, p := range in.Now {
+		if p.On {
+			return p.Version
+		}
+	}
+	return ""
 }
 
 // Kind returns the kind of the document that changes, as files name it.

@@ -52,15 +52,9 @@ func showComponents(req *pageRequest) error {
 
 // makeComponentRow returns the row of a component from its catalog entry and its status.
 func makeComponentRow(c api.PlatformComponent, status api.ComponentStatus) componentRow {
-	row := componentRow{
-		ID: c.ID, Default: versionText(c.ComponentVersion, c.OCITag), Type: c.Type, Clusters: status.Clusters, Bar: makeStateBar(status.Counts, componentClusters(c.ID)),
+	return componentRow{
+		ID: c.ID, Default: versionText(c.ComponentVersion, c.OCITag), Type: c.Type, Clusters: status.Clusters, Bar: makeStateBar(status.Counts, componentClusters(c.ID)), Versions: desiredVersions(c, status),
 	}
-	versions := make([]api.MatrixVersion, len(status.Versions))
-	for i, v := range status.Versions {
-		versions[i] = api.MatrixVersion{ComponentVersion: v.ComponentVersion, OCITag: v.OCITag, Clusters: v.Clusters, Counts: v.Counts}
-	}
-	row.Versions = versionCells(versions, filter{Component: c.ID}, c.ComponentVersion, c.OCITag)
-	return row
 }
 
 // componentClusters returns a function that returns the address of the clusters on which a component is in a state.

@@ -137,6 +137,15 @@ func versionCells(versions []api.MatrixVersion, f filter, catalogVersion, catalo
 	return out
 }
 
+// desiredVersions returns the versions of a component on all clusters.
+func desiredVersions(c api.PlatformComponent, status api.ComponentStatus) []versionCell {
+	versions := make([]api.MatrixVersion, len(status.Versions))
+	for i, v := range status.Versions {
+		versions[i] = api.MatrixVersion{ComponentVersion: v.ComponentVersion, OCITag: v.OCITag, Clusters: v.Clusters, Counts: v.Counts}
+	}
+	return versionCells(versions, filter{Component: c.ID}, c.ComponentVersion, c.OCITag)
+}
+
 // versionCell is a desired version of a component, with the numbers of clusters.
 type versionCell struct {
 	Version, Tag, Link  string

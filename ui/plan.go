@@ -119,7 +119,7 @@ func (req *pageRequest) showPlan(p changeForm, status int, problem, reason strin
 		}
 		view.MayOverride = len(view.RefusedBy) > 0 && p.Source == "" && (req.may("admin") || req.may("override_policy"))
 		if view.Frozen = plan.Frozen; len(plan.Frozen) > 0 && p.Create == nil && p.ApproveFor == "" {
-			view.Override = overrideCommand(p.Command, plan.Frozen)
+			view.Override = overrideCommand(p.Command, plan.Frozen, view.RefusedBy)
 		}
 		plan.Warnings = otherWarnings(*plan)
 		view.Plan = *plan
@@ -177,10 +177,13 @@ var operationPointer = regexp.MustCompile(`^/operations/[0-9]+(/[^ :]*)?:? `)
 // withoutPointer returns a message without the operation that it names.
 func withoutPointer(message string) string { return operationPointer.ReplaceAllString(message, "") }
 
-// overrideCommand returns the command of a change with the freezes that refuse it.
-func overrideCommand(command string, frozen []api.FrozenClusters) string {
+// overrideCommand returns the command of a change with the freezes and policies that refuse it.
+func overrideCommand(command string, frozen []api.FrozenClusters, policies []string) string {
 	for _, f := range frozen {
 		command += " --override-freeze " + f.Freeze
+	}
+	for _, id := range policies {
+		command += " --override-policy " + id
 	}
 	return command + ` --reason "…"`
 }

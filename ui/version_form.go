@@ -47,7 +47,7 @@ func versionForm(req *pageRequest) (changeForm, error) {
 	}
 	operations := changeOperations(component, in, values)
 	if len(operations) == 0 {
-		return form, nil
+		return form, req.readNow(component, in)
 	}
 	form.Operation, form.Also = operations[0], operations[1:]
 	form.Command += in.flags(component)
@@ -204,14 +204,24 @@ func (req *pageRequest) readChoices(component api.PlatformComponent, in *version
 			}
 		}
 	}
+	in.addPlace(component.ID, client.KindPlatformComponent, "", versionText(component.ComponentVersion, component.OCITag))
 	layers, err := req.fleet.ListLayersWithResponse(req.r.Context(), nil)
 	if err != nil {
 		return err
 	}
 	for _, l := range *layers.JSON200 {
-		_, overridden := l.Overrides[component.ID]
-		if overridden || l.ID == in.Layer || slices.ContainsFunc(l.PlatformComponents, func(a api.LayerComponent) bool { return a.ID == component.ID }) {
-			in.Layers = append(in.Layers, l.ID)
+		override, overridden := l.Overrides[component.ID]
+		assigned := slices.IndexFunc(l.PlatformComponents, func(a api.LayerComponent) bool { return a.ID == component.ID })
+		if !overridden && l.ID != in.Layer && assigned < 0 {
+			continue
+		}
+		in.Layers = append(in.Layers, l.ID)
+		version := cmp.Or(override.ComponentVersion, override.OCITag)
+		if assigned >= 0 {
+			version = cmp.Or(l.PlatformComponents[assigned].ComponentVersion, l.PlatformComponents[assigned].OCITag, version)
+		}
+		if version != "" || l.ID == in.Layer {
+			in.addPlace(component.ID, client.KindLayer, l.ID, version)
 		}
 	}
 	strategies, err := req.fleet.ListStrategiesWithResponse(req.r.Context(), nil)
@@ -220,6 +230,45 @@ func (req *pageRequest) readChoices(component api.PlatformComponent, in *version
 	}
 	for _, s := range *strategies.JSON200 {
 		in.Strategies = append(in.Strategies, s.ID)
+	}
+	return nil
+}
+
+// addPlace adds a version that the catalog, a layer or a cluster sets.
+func (in *versionInput) addPlace(component, kind, id, version string) {
+	place := placeVersion{Place: "Catalog", Version: version, Link: versionAddress(component, kind, id)}
+	switch kind {
+	case client.KindLayer:
+		place.Place, place.On = "Layer "+id, id == in.Layer && in.Cluster == ""
+	case client.KindCluster:
+		place.Place, place.On = "Cluster "+id, true
+	default:
+		place.On = in.Layer == "" && in.Cluster == ""
+	}
+	in.Now = append(in.Now, place)
+}
+
+// readNow reads what the form shows before there is a plan: the desired versions, and that of its cluster.
+func (req *pageRequest) readNow(component api.PlatformComponent, in *versionInput) error {
+	status, err := req.fleet.GetPlatformComponentStatusWithResponse(req.r.Context(), component.ID, nil)
+	if err != nil {
+		return err
+	}
+	in.Served = desiredVersions(component, *status.JSON200)
+	if in.Cluster == "" {
+		return nil
+	}
+	cluster, err := req.fleet.GetClusterStatusWithResponse(req.r.Context(), in.Cluster, nil)
+	if refused, answered := errors.AsType[*client.Error](err); answered && refused.StatusCode == http.StatusNotFound {
+		return nil // the plan will say so
+	}
+	if err != nil {
+		return err
+	}
+	for _, input := range cluster.JSON200.Inputs {
+		if input.List == componentList && input.ID == component.ID {
+			in.addPlace(component.ID, client.KindCluster, in.Cluster, versionText(input.ComponentVersion, input.OCITag))
+		}
 	}
 	return nil
 }

@@ -29,6 +29,12 @@ func TestVersionForm(t *testing.T) {
 	empty := env.get(page).body
 	require.NotContains(t, empty, "plan_hash")
 	require.NotContains(t, empty, "Nothing would change")
+	require.Contains(t, empty, `placeholder="6.9.0 now"`)
+	require.Regexp(t, `>Catalog</a></th><td class="fill">6.9.0 <span class="faint">the form changes this one</span>`, empty)
+	require.Regexp(t, `<span>6.9.0</span><b>\d<i>/8</i></b>`, empty, "the versions with their clusters")
+	require.Regexp(t, `>Layer dev-apps</a></th><td class="fill"><span class="faint">not set</span> <span class="faint">the form changes this one</span>`, env.get(page+"?layer=dev-apps").body)
+	require.Regexp(t, `>Cluster cluster-0002</a></th><td class="fill">6.9.0 <span class="faint">the form changes this one</span>`, env.get(page+"?cluster=cluster-0002").body)
+	require.NotContains(t, env.get(page+"?cluster=nobody").body, "Cluster nobody")
 	require.Contains(t, empty, `<option value="layer/dev-apps">layer dev-apps</option>`)
 	require.Contains(t, empty, `<option value="waves">rollout, by waves</option>`)
 	env.unchanged(func() {
