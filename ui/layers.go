@@ -34,13 +34,15 @@ func showLayers(req *pageRequest) error {
 	if err != nil {
 		return err
 	}
-	counts, others, err := req.facet("layer", &api.GetStatusParams{})
-	if err != nil {
-		return err
-	}
-	clusters := map[string]int{}
-	for _, v := range counts {
-		clusters[v.Value] = v.Clusters
+	clusters, others := map[string]int{}, false
+	if len(*list.JSON200) > 0 {
+		var counts []api.FacetValue
+		if counts, others, err = req.facet("layer", &api.GetStatusParams{}); err != nil {
+			return err
+		}
+		for _, v := range counts {
+			clusters[v.Value] = v.Clusters
+		}
 	}
 	var view layersView
 	for _, l := range *list.JSON200 {
