@@ -21,7 +21,7 @@ func TestCompareClusters(t *testing.T) {
 	require.Contains(t, page, "Components › grafana › component_version")
 	require.Contains(t, page, "Components › grafana › values › replicas")
 	require.NotContains(t, page, "› patches ›", "the same values in another form")
-	require.Regexp(t, `Namespaces › team-red</th><td class="was"><span class="faint">not set</span></td><td class="is"><ins>assigned</ins>`, page, "from a layer")
+	require.Regexp(t, `Namespaces › team-red</th><td class="was" data-label="[^"]*"><span class="faint">not set</span></td><td class="is" data-label="[^"]*"><ins>assigned</ins>`, page, "from a layer")
 	require.NotContains(t, page, "hunter2")
 	require.Contains(t, page, "<del>&#34;eu-1&#34;</del>")
 	require.NotContains(t, page, "cluster_dns")

@@ -67,8 +67,8 @@ func TestLayersCountClusters(t *testing.T) {
 	env.call("PATCH", "/layers/gold", `{"variables":{"a":"b"},"platform_components":[{"id":"grafana","component_version":"8.3.0"}],"overrides":{"podinfo":{"component_version":"7.0.0"}}}`)
 	env.call("POST", "/layers", `{"id":"nobody","priority":1,"selector":"tier=none"}`)
 	list := env.get("/ui/layers").body
-	require.Regexp(t, `gold</a></th><td class="right" data-label="Priority">10</td><td data-label="Selector"><code>tier=gold</code></td><td class="right" data-label="Clusters">3</td><td class="right" data-label="Components">1</td><td class="right" data-label="Overrides">1</td><td class="right" data-label="Variables">1</td>`, list)
-	require.Regexp(t, `nobody</a></th><td class="right" data-label="[A-Z][a-z]*">1</td><td data-label="Selector"><code>tier=none</code></td><td class="right" data-label="[A-Z][a-z]*">0</td>`, list)
+	require.Regexp(t, `gold</a></th><td class="right" data-label="Priority">10</td><td class="selector" data-label="Selector"><code>tier=gold</code></td><td class="right" data-label="Clusters">3</td><td class="right" data-label="Components">1</td><td class="right" data-label="Overrides">1</td><td class="right" data-label="Variables">1</td>`, list)
+	require.Regexp(t, `nobody</a></th><td class="right" data-label="[A-Z][a-z]*">1</td><td class="selector" data-label="Selector"><code>tier=none</code></td><td class="right" data-label="[A-Z][a-z]*">0</td>`, list)
 	page := env.get("/ui/layers/gold").body
 	require.Contains(t, page, `<h2>Clusters <span class="faint">3</span>`)
 	require.Regexp(t, `grafana</a></th><td class="fill">8.3.0 <a class="more" href="/ui/components/grafana/version\?layer=gold"`, page)
