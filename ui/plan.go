@@ -155,7 +155,7 @@ func (req *pageRequest) showPlan(p changeForm, status int, problem, reason strin
 
 // showRefusal fills in the reason of a refusal. Details that may contain secrets are replaced.
 func (req *pageRequest) showRefusal(view *planView, problem api.Problem) {
-	view.Code, view.Refused = problem.Error, withoutPointer(problem.Detail)
+	view.Code, view.Refused = problem.Error, withoutOperation(problem.Detail)
 	if !req.reveal() && redact.MentionsSecret(view.Refused) { // the message may contain values
 		view.Refused, view.Hidden = "The change is refused. The reason may contain secrets.", true
 	}
@@ -164,18 +164,18 @@ func (req *pageRequest) showRefusal(view *planView, problem api.Problem) {
 		if !req.reveal() && (redact.IsSecret(one.Pointer) || redact.MentionsSecret(detail)) {
 			detail, view.Hidden = "was changed by a later revision", true
 		}
-		view.Conflicts = append(view.Conflicts, withoutPointer(strings.TrimSpace(one.Pointer+" "+detail)))
+		view.Conflicts = append(view.Conflicts, withoutOperation(strings.TrimPrefix(one.Pointer+": "+detail, ": ")))
 	}
 	if len(view.Conflicts) == 1 && view.Conflicts[0] == view.Refused {
 		view.Conflicts = nil
 	}
 }
 
-// operationPointer is the part of a message that names an operation, which the page has numbered and its reader has not.
-var operationPointer = regexp.MustCompile(`^/operations/[0-9]+(/[^ :]*)?:? `)
+// operationPointer is the part of a message that names an operation by its index.
+var operationPointer = regexp.MustCompile(`^/operations/[0-9]+(/patch)?(: |/)`)
 
-// withoutPointer returns a message without the operation that it names.
-func withoutPointer(message string) string { return operationPointer.ReplaceAllString(message, "") }
+// withoutOperation returns a message without the operation that it names.
+func withoutOperation(message string) string { return operationPointer.ReplaceAllString(message, "") }
 
 // overrideCommand returns the command of a change with the freezes and policies that refuse it.
 func overrideCommand(command string, frozen []api.FrozenClusters, policies []string) string {
