@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strconv"
@@ -101,13 +102,19 @@ func (s *Server) AuditPage(r *http.Request, page PageAuditEvent) {
 	}
 	e := auditlog.Event{Type: "fleet.audit." + page.Type, Decision: auditlog.Allowed, Method: r.Method, Path: s.auditText(s.masker.Path(r.URL)), Remote: r.RemoteAddr}
 	if e.Type == auditSignInFailed {
-		e.Decision, e.Sender = auditlog.Refused, auth.SourceNetwork(r).String()
 		e.Actor = &auditlog.Actor{Issuer: s.auditText(page.Issuer)}
-	} else {
+	} else if page.Token != "" {
 		identified := &http.Request{Header: http.Header{"Authorization": {"Bearer " + page.Token}}, TLS: r.TLS, RemoteAddr: r.RemoteAddr}
 		caller, _ := s.auth.Authorize(identified.WithContext(r.Context()), auth.Access{Needs: auth.Scoped, Self: true}, "", s.cfg.Replica.State())
-		e.Actor = s.auditActor(caller)
+		e.Actor, e.Sender = s.auditActor(caller), caller.Actor
 	}
+	switch e.Type {
+	case auditRefused:
+		e.Decision, e.Status = auditlog.Refused, http.StatusForbidden
+	case auditSignInFailed:
+		e.Decision = auditlog.Refused
+	}
+	e.Sender = cmp.Or(e.Sender, auth.SourceNetwork(r).String())
 	s.emitAudit(e, 0, nil)
 }
 

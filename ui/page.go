@@ -49,7 +49,7 @@ type Page struct {
 	pages         map[string]*template.Template
 }
 
-// AuditEvent is a sign-in or a sign-out on the page.
+// AuditEvent is a sign-in, a sign-out or a refusal of the page.
 type AuditEvent struct {
 	Type   string // one of the Audit constants
 	Token  string // of the session; empty: unknown
@@ -61,12 +61,22 @@ const (
 	AuditSignIn       = "sign_in" // with a token of the API; the API itself sees the beginning of a session of a person
 	AuditSignInFailed = "sign_in_failed"
 	AuditSignedOut    = "signed_out"
+	AuditRefused      = "refused" // by the page itself, before a request of the API
 )
 
 func (p *Page) audit(r *http.Request, e AuditEvent) {
 	if p.cfg.Audit != nil {
 		p.cfg.Audit(r, e)
 	}
+}
+
+// auditRefusal reports a request that the page itself refused.
+func (p *Page) auditRefusal(r *http.Request) {
+	var s session
+	if cookie, err := r.Cookie(p.cookieName(r)); err == nil {
+		p.cipher.decrypt(cookie.Value, cookie.Name, &s) // without a session, the sender is unknown
+	}
+	p.audit(r, AuditEvent{Type: AuditRefused, Token: s.Token})
 }
 
 // Issuers signs people in with OpenID Connect.

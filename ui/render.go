@@ -129,8 +129,10 @@ func (p *Page) failed(w http.ResponseWriter, r *http.Request, req *pageRequest, 
 		p.redirectToSignIn(w, r)
 		return
 	case errors.Is(err, errMayNotWrite):
+		p.auditRefusal(r)
 		status, view.Headline, view.Detail = http.StatusForbidden, "Your token may not do this", err.Error()
 	case errors.Is(err, errNotAdmin):
+		p.auditRefusal(r)
 		status, view.Headline, view.Detail = http.StatusForbidden, "Your token may not read this", err.Error()
 	case errors.Is(err, errBadQuery), errors.Is(err, errBadForm):
 		status, view.Detail = http.StatusBadRequest, err.Error()

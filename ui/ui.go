@@ -130,6 +130,7 @@ func (p *Page) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := p.origins.Check(r); err != nil {
+		p.auditRefusal(r)
 		http.Error(w, "forms from other sites are refused", http.StatusForbidden)
 		return
 	}

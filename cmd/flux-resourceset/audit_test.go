@@ -22,6 +22,8 @@ func TestAuditOutput(t *testing.T) {
 	issuer := testissuer.New(t)
 	file := filepath.Join(t.TempDir(), "audit.jsonl")
 	p := start(t, "API_MODE=crud", "DATABASE_URL=sqlite::memory:", "SEED_FILE="+demoSeed, "SEED_ACCEPT=true", "AUDIT_OUTPUT="+file, `OIDC_ISSUERS=[{name: corp, url: "`+issuer.URL()+`", client_id: fleet}]`)
+	reader := p.signIn(readToken)
+	require.Equal(t, http.StatusForbidden, p.page("/ui/webhooks", reader).StatusCode)
 	session := p.signIn(writeToken)
 	require.Equal(t, http.StatusSeeOther, p.post("/ui/sign-out", session, url.Values{}).StatusCode)
 	require.Equal(t, http.StatusUnauthorized, p.post("/ui/sign-in", nil, url.Values{"token": {"wrong-token-of-nobody"}}).StatusCode)
@@ -48,6 +50,7 @@ func TestAuditOutput(t *testing.T) {
 		got = append(got, strings.TrimPrefix(e.Type, "fleet.audit.")+" "+e.Actor.Name+" "+e.Actor.Issuer+" "+e.Actor.Credential)
 	}
 	require.Equal(t, []string{
+		"sign_in static-read  static-read", "refused static-read  static-read",
 		"sign_in static-write  static-write", "signed_out static-write  static-write", "refused   ", "sign_in_failed  corp ",
 		"sign_in oidc:corp:00u1 (00u1) corp id-token", "sessions_ended static-write  static-write",
 	}, got)
