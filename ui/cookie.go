@@ -78,6 +78,15 @@ func (p *Page) endSession(ctx context.Context, s session) error {
 	return p.cfg.EndedSessions.EndSession(ctx, s.ID, until)
 }
 
+// auditRefusal reports a request that the page itself refused.
+func (p *Page) auditRefusal(r *http.Request) {
+	var s session
+	if cookie, err := r.Cookie(p.cookieName(r)); err == nil {
+		p.cipher.decrypt(cookie.Value, cookie.Name, &s) // without a session, the sender is unknown
+	}
+	p.audit(r, AuditEvent{Type: AuditRefused, Token: s.Token})
+}
+
 // sessionEnded reports whether a session was ended. While the store fails, it knows only the sessions ended in this process, just as
 // pages and tokens then come from memory.
 func (p *Page) sessionEnded(ctx context.Context, s session) bool {

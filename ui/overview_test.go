@@ -78,7 +78,7 @@ func TestSharedTokens(t *testing.T) {
 	require.Contains(t, env.get("/ui/").body, `shared_token=true">2 clusters</a> poll with tokens that are not their own`)
 	require.Equal(t, 2, rowsOf(env.get("/ui/clusters?shared_token=true").body))
 	page := env.get("/ui/clusters/cluster-0005").body
-	require.Regexp(t, `<dt>Token</dt><dd>created <time [^>]*>.* <span class="faint">shared token used <time `, page)
+	require.Regexp(t, `<dt>Token</dt><dd>created <time [^>]*>.* <span class="faint">· shared token used <time `, page)
 	require.Contains(t, env.get("/ui/clusters/cluster-0001").body, `<span class="faint">none of its own</span></dd>`)
 	env.advance(2 * time.Hour)
 	require.Zero(t, rowsOf(env.get("/ui/clusters?shared_token=true").body))

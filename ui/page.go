@@ -70,15 +70,6 @@ func (p *Page) audit(r *http.Request, e AuditEvent) {
 	}
 }
 
-// auditRefusal reports a request that the page itself refused.
-func (p *Page) auditRefusal(r *http.Request) {
-	var s session
-	if cookie, err := r.Cookie(p.cookieName(r)); err == nil {
-		p.cipher.decrypt(cookie.Value, cookie.Name, &s) // without a session, the sender is unknown
-	}
-	p.audit(r, AuditEvent{Type: AuditRefused, Token: s.Token})
-}
-
 // Issuers signs people in with OpenID Connect.
 type Issuers interface {
 	// Names returns the issuers at which people can sign in now.
