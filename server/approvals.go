@@ -46,7 +46,7 @@ func (s *Server) CreateApproval(c echo.Context, p api.CreateApprovalParams) erro
 	var id string
 	reason := cmp.Or(req.Reason, value(p.XChangeReason))
 	res, err := s.commit(c, fleet.KindApproval, "", writeParams{nil, p.DryRun, &reason, nil}, func(tx *fleet.Tx) error {
-		id = tx.Approve(req.PlanHash, req.Subject, reason, requestOf(c).principal.Actor)
+		id = tx.Approve(req.PlanHash, req.Subject, reason, actor(c))
 		return nil
 	})
 	if err != nil {

@@ -65,7 +65,10 @@ func (s *Server) audit(r *request) {
 	if e.Type == "" && r.op.Write {
 		e.Type = auditChange
 	}
-	dryRun, _ := strconv.ParseBool(r.QueryParam("dry_run"))
+	dryRun := false
+	if r.op.Write { // others have none, and the query of a poll is not parsed
+		dryRun, _ = strconv.ParseBool(r.QueryParam("dry_run"))
+	}
 	refusedByRule := r.op.Write && !dryRun && (did.stalePlan || slices.Contains(auditRefusals, fleet.Code(did.code)))
 	switch {
 	case did.revision > 0: // also if the answer could not be sent
@@ -75,7 +78,7 @@ func (s *Server) audit(r *request) {
 		e.Type, e.Decision = auditSignInFailed, auditlog.Refused
 	case status == http.StatusUnauthorized, status == http.StatusForbidden, did.reason != "", refusedByRule:
 		e.Type, e.Decision = auditRefused, auditlog.Refused
-	case status >= http.StatusBadRequest, e.Type == "", r.op.Write && dryRun:
+	case status >= http.StatusBadRequest, e.Type == "", dryRun:
 		return
 	}
 	caller := r.principal

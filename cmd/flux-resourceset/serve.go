@@ -63,6 +63,7 @@ func serve(c *cli.Context) error {
 	}
 	defer traces.stop(logger)
 	cfg.db = traces.watch(cfg.db)
+	signal.Ignore(syscall.SIGPIPE) // the reader of the log or of audit events may end, and polls still need answers
 	auditLog, err := openAuditLog(c, cfg, logger)
 	if err != nil {
 		return err
@@ -155,7 +156,6 @@ func serve(c *cli.Context) error {
 
 // openAuditLog opens AUDIT_OUTPUT; nil: there is none.
 func openAuditLog(c *cli.Context, cfg config, logger *slog.Logger) (*server.AuditLog, error) {
-	signal.Ignore(syscall.SIGPIPE) // the end of the reader of a standard output is an error of the audit log, and does not end the process
 	if cfg.auditOutput == "" {
 		return nil, nil //nolint:nilnil // a nil log drops events
 	}

@@ -161,7 +161,7 @@ func (l *Log) admit(e Event) bool {
 		l.window = e.Time
 	}
 	senders := l.senders[0]
-	if e.Actor != nil {
+	if e.Actor != nil && e.Actor.Name != "" {
 		senders = l.senders[1]
 	}
 	if _, known := senders[e.Sender]; !known && len(senders) >= maxSenders {
