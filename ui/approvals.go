@@ -74,15 +74,13 @@ func showApprovals(req *pageRequest) error {
 // awaitedApprovals returns the rollouts whose next stage waits for an approval, and for administrators the sources with a held artifact that
 // somebody can approve.
 func (req *pageRequest) awaitedApprovals() (rollouts []api.Rollout, sources []api.Source, err error) {
-	list, err := req.fleet.ListRolloutsWithResponse(req.r.Context(), nil)
-	if refused, answered := errors.AsType[*client.Error](err); err != nil && (!answered || !explained(refused)) {
+	list, err := req.visibleRollouts()
+	if err != nil {
 		return nil, nil, err
 	}
-	if err == nil {
-		for _, r := range *list.JSON200 {
-			if awaitsPerson(r) {
-				rollouts = append(rollouts, r)
-			}
+	for _, r := range list {
+		if awaitsPerson(r) {
+			rollouts = append(rollouts, r)
 		}
 	}
 	if !req.may("admin") {

@@ -23,8 +23,9 @@ type pageRequest struct {
 	fleet     *client.Client
 	transport *inProcess
 	identity  api.Identity
-	freezes   []api.Freeze // all that the visitor may read
-	stop      *freezeRow   // the emergency stop in the header; nil: none
+	freezes   []api.Freeze   // all that the visitor may read
+	rollouts  *[]api.Rollout // see visibleRollouts; nil: not read yet
+	stop      *freezeRow     // the emergency stop in the header; nil: none
 }
 
 // pageTimeout limits the time for all API requests of one page.
@@ -53,6 +54,22 @@ func (req *pageRequest) identify() error {
 		return errMayNotRead
 	}
 	return nil
+}
+
+// visibleRollouts returns all rollouts, which are read once for a page; none for a token of some clusters.
+func (req *pageRequest) visibleRollouts() ([]api.Rollout, error) {
+	if req.rollouts != nil {
+		return *req.rollouts, nil
+	}
+	list, err := req.fleet.ListRolloutsWithResponse(req.r.Context(), nil)
+	if refused, answered := errors.AsType[*client.Error](err); answered && refused.StatusCode == http.StatusForbidden {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	req.rollouts = list.JSON200
+	return *req.rollouts, nil
 }
 
 // may reports whether the token has a permission, such as read or write.

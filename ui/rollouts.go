@@ -3,7 +3,6 @@ package ui
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -296,14 +295,11 @@ func (req *pageRequest) planNextStage(id, stage string) (*nextStage, *api.Plan, 
 
 // openRollouts returns the rows of the open rollouts: those that need attention, and the others.
 func (req *pageRequest) openRollouts() (attention, others []rolloutRow, starts []stripMark, err error) {
-	list, err := req.fleet.ListRolloutsWithResponse(req.r.Context(), nil)
-	if refused, answered := errors.AsType[*client.Error](err); answered && refused.StatusCode == http.StatusForbidden {
-		return nil, nil, nil, nil // a token of some clusters
-	}
+	list, err := req.visibleRollouts()
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	for _, row := range req.rolloutRows(*list.JSON200) {
+	for _, row := range req.rolloutRows(list) {
 		switch {
 		case row.NeedsAttention:
 			attention = append(attention, row)
@@ -311,7 +307,7 @@ func (req *pageRequest) openRollouts() (attention, others []rolloutRow, starts [
 			others = append(others, row)
 		}
 	}
-	for _, r := range *list.JSON200 {
+	for _, r := range list {
 		starts = append(starts, stageMarks(r)...)
 	}
 	return attention, others, starts, nil

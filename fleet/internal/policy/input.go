@@ -96,7 +96,7 @@ const (
 type Lists struct {
 	// Fill adds the inputs of one list, if it is not nil. It is called at most once for each list, when a rule reads it.
 	Fill func(to *Lists, list ListName) error
-	At   int // of the cluster, for Fill
+	At   int // the index of the cluster, for Fill
 
 	Components   []*Entry[api.FluxPlatformComponent]
 	Namespaces   []*Entry[api.FluxNamespace]
