@@ -200,7 +200,7 @@ func fieldCopier[M any]() func(value, from any, fields []string) {
 
 // readOnly are the fields that the server sets. Requests may contain them and they are ignored, so that the response to a
 // GET can be sent back.
-var readOnly = []string{"revision", "created_at", "updated_at", "deleted_at", "patch_owners", "layers", "clusters", "reconcile_requested_at", incarnationField, typeDefaultField, namespaceSetField}
+var readOnly = []string{"revision", "created_at", "updated_at", "deleted_at", "patch_owners", "layers", "clusters", "cluster_count", "reconcile_requested_at", incarnationField, typeDefaultField, namespaceSetField}
 
 // notFound returns the CodeNotFound error of a document.
 func (ks *kindSet) notFound(kind Kind, id string) *Error {

@@ -317,3 +317,24 @@ func (s *State) LayerView(d *Document) any {
 	slices.Sort(l.Clusters)
 	return &l
 }
+
+// LayersWithCounts returns a function that shows a layer of the State with the number of its clusters. It counts all clusters once.
+func (s *State) LayersWithCounts() func(*Document) any {
+	clusters := map[string]int{}
+	if s.layers != nil {
+		chains := map[*layerChain]int{}
+		for _, e := range s.layers.effective {
+			chains[e.chain]++
+		}
+		for chain, n := range chains {
+			for _, l := range chain.layers {
+				clusters[l.ID] += n
+			}
+		}
+	}
+	return func(d *Document) any {
+		l := *d.View().(*api.Layer)
+		l.ClusterCount = new(clusters[d.ID])
+		return &l
+	}
+}

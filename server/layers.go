@@ -10,7 +10,14 @@ import (
 )
 
 func (s *Server) ListLayers(c echo.Context, p api.ListLayersParams) error {
-	return s.listKind(c, fleet.KindLayer, p.Limit, p.Offset)
+	if p.View == nil {
+		return s.listKind(c, fleet.KindLayer, p.Limit, p.Offset)
+	}
+	st, err := s.state(c)
+	if err != nil {
+		return err
+	}
+	return listViews(c, st.All(fleet.KindLayer), p.Limit, p.Offset, st.LayersWithCounts())
 }
 
 func (s *Server) CreateLayer(c echo.Context, p api.CreateLayerParams) error {

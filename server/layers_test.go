@@ -139,6 +139,10 @@ func TestLayerEntriesAndViews(t *testing.T) {
 	require.Empty(t, w.get("/clusters/new").json()["platform_components"])
 	require.NotContains(t, string(w.get("/clusters/new").body), `"layers"`)
 	require.Equal(t, []any{"new"}, w.get("/layers/eu?view=clusters").want(200).json()["clusters"])
+	for _, layer := range w.get("/layers?view=counts").want(200).list() {
+		require.EqualValues(t, len(w.get("/layers/" + at(layer, "id").(string) + "?view=clusters").json()["clusters"].([]any)), at(layer, "cluster_count"))
+	}
+	require.NotContains(t, string(w.get("/layers").body), "cluster_count")
 	require.NotContains(t, string(w.get("/layers/eu").body), `"clusters"`)
 	w.get("/clusters/new?view=all").problem(400, "validation_error")
 	w.get("/clusters/new?view=effective&revision=1").problem(400, "validation_error")

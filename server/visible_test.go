@@ -95,7 +95,7 @@ func specReads(t *testing.T) (paths []string) {
 }
 
 // queries are parameters that reads accept; the contract refuses the others.
-var queries = []string{"", "?view=effective", "?view=clusters", "?view=served", "?deleted=true", "?component=base", "?component=zebra-app", "?changed_in=15", "?changed_in=17", "?revision=15", "?revision=18", "?limit=1", "?limit=1&offset=1", "?selector=team=zebra", "?cluster_dns=zebra-01.example.com", "?environment=qa", "?kind=cluster&id=zebra-01", "?kind=token", "?actor=static-write", "?pointer=/component_version", "?q=zebra", "?q=e", "?q=1"}
+var queries = []string{"", "?view=effective", "?view=clusters", "?view=counts", "?view=served", "?deleted=true", "?component=base", "?component=zebra-app", "?changed_in=15", "?changed_in=17", "?revision=15", "?revision=18", "?limit=1", "?limit=1&offset=1", "?selector=team=zebra", "?cluster_dns=zebra-01.example.com", "?environment=qa", "?kind=cluster&id=zebra-01", "?kind=token", "?actor=static-write", "?pointer=/component_version", "?q=zebra", "?q=e", "?q=1"}
 
 // noted returns everything that a caller learns from an answer.
 func noted(a *answer) string {
@@ -191,6 +191,7 @@ func TestTeamSeesItsDocuments(t *testing.T) {
 	}
 	require.Equal(t, w.get("/clusters/web-01/status").want(200).json()["inputs"], w.get("/clusters/web-01/status", as...).want(200).json()["inputs"])
 	require.Equal(t, []any{"web-01"}, w.get("/layers/all?view=clusters", as...).want(200).json()["clusters"])
+	require.EqualValues(t, 1, at(w.get("/layers?view=counts", as...).want(200).list(), 0, "cluster_count"))
 	require.InDelta(t, 1, at(w.get("/platform_components/base/usage", as...).want(200).json(), "clusters"), 0)
 	require.InDelta(t, 1, at(w.get("/status", as...).want(200).json(), "total"), 0)
 	require.InDelta(t, 1, at(w.get("/freezes/web-freeze", as...).want(200).json(), "clusters"), 0)

@@ -22,12 +22,9 @@ func addClusterForm(req *pageRequest) (changeForm, error) {
 		Notes:   []string{"The cluster is served nothing before it polls: the next page has the manifests that connect it."},
 		Command: "frs cluster create " + summarize.ShellWord(in.ID) + " --dns " + summarize.ShellWord(in.DNS) + " --environment " + summarize.ShellWord(in.Environment),
 	}
-	environments, _, err := req.facet("environment", &api.GetStatusParams{})
-	if err != nil {
+	var err error
+	if in.Environments, err = req.environments(); err != nil {
 		return form, err
-	}
-	for _, e := range environments {
-		in.Environments = append(in.Environments, e.Value)
 	}
 	document := map[string]any{"id": in.ID, "cluster_dns": in.DNS, "environment": in.Environment}
 	if in.Labels != "" {

@@ -63,7 +63,7 @@ func BenchmarkPages(b *testing.B) {
 			b.ReportMetric(float64(size)/1024, "KiB")
 		})
 	}
-	for _, path := range []string{"/ui/", "/ui/clusters?state=failed", "/ui/clusters/cluster-0003", "/ui/compare?left=cluster-0001&right=cluster-0003", "/ui/compare?left=cluster-0001&left_revision=3", "/ui/components", "/ui/components/podinfo", "/ui/changes", "/ui/changes/2"} {
+	for _, path := range []string{"/ui/", "/ui/clusters?state=failed", "/ui/clusters/cluster-0003", "/ui/compare?left=cluster-0001&right=cluster-0003", "/ui/compare?left=cluster-0001&left_revision=3", "/ui/layers", "/ui/layers/base", "/ui/components", "/ui/components/podinfo", "/ui/changes", "/ui/changes/2"} {
 		measure(path, path)
 	}
 	measure("/ui/matrix", "/ui/matrix")

@@ -107,13 +107,12 @@ func stopForm(req *pageRequest) (changeForm, error) {
 		Headline: "Stop all changes", Button: "Stop changes", NavSection: "overview", Destructive: true, Notes: []string{note},
 		Crumbs: []pageLink{{"Overview", prefix + "/"}}, Confirm: allClusters, Freeze: &api.FreezeCreate{ID: freezeAll, All: true}, Command: "frs freeze --all --reason REASON",
 	}
-	environments, _, err := req.facet("environment", &api.GetStatusParams{})
+	environments, err := req.environments()
 	if err != nil {
 		return form, err
 	}
 	form.Choices = []choice{{allClusters, stopLink(""), true}}
-	for _, value := range environments {
-		e := value.Value
+	for _, e := range environments {
 		on := e == req.query("environment")
 		form.Choices = append(form.Choices, choice{e, stopLink(e), on})
 		if on {
@@ -130,19 +129,20 @@ func stopForm(req *pageRequest) (changeForm, error) {
 	return form, nil
 }
 
-// facet returns the values of a property of the clusters: environments in promotion order. others reports whether some are missing.
-func (req *pageRequest) facet(name string, of *api.GetStatusParams) (values []api.FacetValue, others bool, err error) {
-	of.Facets, of.Limit = new(true), new(1)
-	status, err := req.fleet.GetStatusWithResponse(req.r.Context(), of)
+// environments returns the environments of the clusters in promotion order.
+func (req *pageRequest) environments() (names []string, err error) {
+	status, err := req.fleet.GetStatusWithResponse(req.r.Context(), &api.GetStatusParams{Facets: new(true), Limit: new(1)})
 	if err != nil || status.JSON200.Facets == nil {
-		return nil, false, err
+		return nil, err
 	}
 	for _, f := range *status.JSON200.Facets {
-		if f.Name == name {
-			return f.Values, f.OtherValues > 0, nil
+		if f.Name == "environment" {
+			for _, v := range f.Values {
+				names = append(names, v.Value)
+			}
 		}
 	}
-	return nil, false, nil
+	return names, nil
 }
 
 // endFreezeForm ends a freeze.

@@ -25,29 +25,17 @@ type layerRow struct {
 	api.Layer
 
 	Clusters int
-	Unknown  bool // the number of clusters
 }
 
 // showLayers lists the layers by priority, the highest first.
 func showLayers(req *pageRequest) error {
-	list, err := req.fleet.ListLayersWithResponse(req.r.Context(), nil)
+	list, err := req.fleet.ListLayersWithResponse(req.r.Context(), &api.ListLayersParams{View: new("counts")})
 	if err != nil {
 		return err
 	}
-	clusters, others := map[string]int{}, false
-	if len(*list.JSON200) > 0 {
-		var counts []api.FacetValue
-		if counts, others, err = req.facet("layer", &api.GetStatusParams{}); err != nil {
-			return err
-		}
-		for _, v := range counts {
-			clusters[v.Value] = v.Clusters
-		}
-	}
 	var view layersView
 	for _, l := range *list.JSON200 {
-		n, counted := clusters[l.ID]
-		view.Layers = append(view.Layers, layerRow{l, n, others && !counted})
+		view.Layers = append(view.Layers, layerRow{l, *l.ClusterCount})
 	}
 	slices.SortFunc(view.Layers, func(a, b layerRow) int { return b.Priority - a.Priority })
 	view.frame = req.frame("Layers", "layers")

@@ -2948,6 +2948,11 @@ type Layer struct {
 	//
 	// Example: ["demo-cluster-01"]
 	Clusters []string `json:"clusters,omitempty"`
+
+	// ClusterCount How many clusters it matches; only with view=counts.
+	//
+	// Example: 14
+	ClusterCount *int `json:"cluster_count,omitempty"`
 }
 
 // LayerComponent A catalog entry that a layer assigns to clusters. Absent fields are not set by the layer.
@@ -7677,6 +7682,9 @@ type LayerID = string
 // LayerView defines model for LayerView.
 type LayerView = string
 
+// LayersView defines model for LayersView.
+type LayersView = string
+
 // Limit defines model for Limit.
 type Limit = int
 
@@ -8840,6 +8848,9 @@ type PatchFreezeParams struct {
 
 // ListLayersParams defines parameters for ListLayers.
 type ListLayersParams struct {
+	// View `counts`: with the number of clusters that each layer matches.
+	View *LayersView `form:"view,omitempty" json:"view,omitempty"`
+
 	// Limit At most this many entries; without it, all.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
