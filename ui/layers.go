@@ -131,10 +131,20 @@ var layerFacts = []string{"id", "description", "priority", "selector", "all", "c
 
 // layerSettings returns what a layer sets: the settings of its entries, overrides and values, without the ids of the entries.
 func layerSettings(document []byte, reveal bool) ([]fieldChange, error) {
+	var settings map[string]json.RawMessage
+	if err := json.Unmarshal(document, &settings); err != nil {
+		return nil, err
+	}
+	for _, fact := range layerFacts { // ten thousand clusters among them
+		delete(settings, fact)
+	}
+	document, err := json.Marshal(settings)
+	if err != nil {
+		return nil, err
+	}
 	fields, err := diff(nil, document, reveal)
 	return slices.DeleteFunc(fields, func(f fieldChange) bool {
-		first, _, _ := strings.Cut(f.Field, fieldSeparator)
-		return slices.Contains(layerFacts, first) || strings.HasSuffix(f.Field, fieldSeparator+"id") || isEmptyContainer(f.After)
+		return strings.HasSuffix(f.Field, fieldSeparator+"id") || isEmptyContainer(f.After)
 	}), err
 }
 
