@@ -36,6 +36,7 @@ func TestNode(t *testing.T) { //nolint:paralleltest // there is one node, and no
 		{"back up and restore", backup},
 		{"back up by the API, and restore elsewhere", backupOverTheAPI},
 		{"back up and restore on Postgres", onPostgres},
+		{"the store and the values of the last release", fromRelease},
 		{"upgrade, roll back, uninstall", upgrade},
 		{"a cluster runs what it says", cluster},
 		{"a pod and the node's programs go and come back", restarts},

@@ -30,7 +30,7 @@ func startVolumes(ctx context.Context, c client.WithWatch, log *slog.Logger) {
 		log.ErrorContext(ctx, "no storage class", "error", err)
 	}
 	go follow(ctx, c, log, Object("v1", "PersistentVolumeClaim"), func(ctx context.Context, claim *unstructured.Unstructured) error {
-		folder := filepath.Join(nodeData, "volumes", string(claim.GetUID()))
+		folder := Volume(string(claim.GetUID()))
 		if err := os.MkdirAll(folder, 0o755); err != nil {
 			return err
 		}
@@ -49,6 +49,9 @@ func startVolumes(ctx context.Context, c client.WithWatch, log *slog.Logger) {
 		return client.IgnoreAlreadyExists(c.Create(ctx, volume))
 	})
 }
+
+// Volume is the folder of the claim with this UID.
+func Volume(claim string) string { return filepath.Join(nodeData, "volumes", claim) }
 
 // requested is how much a claim asks for.
 func requested(claim *unstructured.Unstructured) corev1.ResourceList {
