@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -63,8 +62,14 @@ func buildS3(t testing.TB) {
 }
 
 func s3Command(args ...string) *exec.Cmd {
-	_, here, _, _ := runtime.Caller(0)
-	return exec.Command(filepath.Join(filepath.Dir(here), "..", "..", "scripts", "tool"), append([]string{"s3-server"}, args...)...) //nolint:gosec,noctx // a script of this repository; it ends with the test
+	tool := filepath.Join("scripts", "tool") // of the repository that the test runs in: the path of this file is not known with -trimpath
+	for range 5 {
+		if _, err := os.Stat(tool); err == nil {
+			break
+		}
+		tool = filepath.Join("..", tool)
+	}
+	return exec.Command(tool, append([]string{"s3-server"}, args...)...) //nolint:gosec,noctx // a script of this repository; it ends with the test
 }
 
 func startS3(t testing.TB, address, dir string) (ended <-chan struct{}) {
