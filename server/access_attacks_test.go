@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
-	"github.com/flux-resourceset/flux-resourceset/gen/apiserver"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/openapi"
 )
 
@@ -22,7 +21,7 @@ type specWrite struct{ id, method, path, body string }
 // specWrites returns a request for each operation that needs the right to write, on documents of a world of specWorld.
 func specWrites(t *testing.T) (writes []specWrite) {
 	t.Helper()
-	doc, err := apiserver.GetSpec()
+	doc, err := contract()
 	require.NoError(t, err)
 	ops, err := openapi.Load(true)
 	require.NoError(t, err)

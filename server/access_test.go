@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -199,10 +200,13 @@ func TestRightsOfOperations(t *testing.T) {
 	t.Logf("%d requests", asked)
 }
 
+// contract is the embedded OpenAPI document, parsed once. It must not be changed.
+var contract = sync.OnceValues(apiserver.GetSpec)
+
 // specPaths returns the methods of each path of the contract.
 func specPaths(t *testing.T) map[string][]string {
 	t.Helper()
-	doc, err := apiserver.GetSpec()
+	doc, err := contract()
 	require.NoError(t, err)
 	out := map[string][]string{}
 	for path, item := range doc.Paths.Map() {

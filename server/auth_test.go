@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
-	"github.com/flux-resourceset/flux-resourceset/gen/apiserver"
 	"github.com/flux-resourceset/flux-resourceset/server"
 )
 
@@ -151,7 +150,7 @@ func accessOf(method, path string) access {
 // targets are all operations of the contract, GET also as HEAD, the polls for each cluster there is to ask for.
 func targets(t *testing.T) []target {
 	t.Helper()
-	doc, err := apiserver.GetSpec()
+	doc, err := contract()
 	require.NoError(t, err)
 	fill := strings.NewReplacer("{id}", "nobody", "{component_id}", "nobody", "{namespace_id}", "nobody", "{rolebinding_id}", "nobody", "{type}", "things", "{resource_id}", "nobody", "{revision}", "77", "receipts/{list}/{input_id}", "receipts/namespaces/nobody?input=0123456789abcdef")
 	var out []target

@@ -13,8 +13,6 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/stretchr/testify/require"
-
-	"github.com/flux-resourceset/flux-resourceset/gen/apiserver"
 )
 
 // hiddenSelectors match documents that the team may not read. With missing, they match none of them.
@@ -153,7 +151,7 @@ type pair struct {
 // specPairs returns the pairs of all operations of the contract that the rights of the team permit to call.
 func specPairs(t *testing.T) (pairs []pair) {
 	t.Helper()
-	doc, err := apiserver.GetSpec()
+	doc, err := contract()
 	require.NoError(t, err)
 	names := strings.NewReplacer("demo-cluster-01", "web-01", "podinfo", "web-app", "dev-readers", "web-rb")
 	for _, path := range slices.Sorted(maps.Keys(doc.Paths.Map())) {
