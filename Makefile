@@ -167,6 +167,10 @@ e2e: ## run the end-to-end suite: a real Flux Operator on a real Kubernetes API 
 	cd test/e2e && go test -count=1 -timeout 40m -parallel 6 -v -skip '^TestSoak' ./... | grep -v '^=== '
 	cd test/e2e && E2E_STORE=postgres go test -count=1 -timeout 40m -parallel 6 -v -run '$(E2E_POSTGRES)' . | grep -v '^=== '
 
+.PHONY: e2e-newest
+e2e-newest: ## the same with the newest versions of Flux, some of which need a newer release of Go: it is fetched to build them
+	@E2E_FLUX=newest $(MAKE) e2e
+
 .PHONY: e2e-node
 e2e-node: ## install both charts on a real node: kubelet and containerd on this machine, in namespaces of their own (Linux, root)
 	@scripts/e2e-node
