@@ -162,6 +162,10 @@ func TestNoIssuers(t *testing.T) {
 	require.Equal(t, "the bearer token is unknown: it is wrong, was revoked, or belongs to another server", answer.json()["detail"])
 	answer = w.get("/clusters", "Authorization", "Basic Zmx1eDpzZWNyZXQ=").problem(http.StatusUnauthorized, "unauthorized")
 	require.Contains(t, answer.json()["detail"], "basic authentication is not supported")
+	for _, header := range []string{"Digest username=flux", "Token " + readToken, readToken, "Bearer", "basic"} {
+		answer = w.get("/clusters", "Authorization", header).problem(http.StatusUnauthorized, "unauthorized")
+		require.Equal(t, "the header Authorization has no bearer token: send Authorization: Bearer, a space and the token", answer.json()["detail"])
+	}
 	require.NotContains(t, string(w.get("/metrics").body), "id-token")
 	require.Zero(t, issuer.Fetches())
 	req := w.request(http.MethodGet, "/clusters", "")

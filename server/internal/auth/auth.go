@@ -261,6 +261,7 @@ var (
 	ErrUnauthenticated = errors.New("not authenticated")
 	errMissing         = fmt.Errorf("%w: there is no token", ErrUnauthenticated)
 	errMalformed       = fmt.Errorf("%w: the Authorization header is not a bearer token", ErrUnauthenticated)
+	errBasic           = fmt.Errorf("%w, but of basic authentication", errMalformed)
 	errUnknown         = fmt.Errorf("%w: the token is not known", ErrUnauthenticated)
 	errExpired         = fmt.Errorf("%w: the token has expired", ErrUnauthenticated)
 	errLockedOut       = fmt.Errorf("%w: too many wrong tokens came from its address", ErrUnauthenticated)
@@ -302,10 +303,13 @@ func (a *Authenticator) Identify(r *http.Request, st *fleet.State) (Principal, e
 	if certified && len(r.TLS.PeerCertificates[0].DNSNames) > 0 {
 		return Principal{Role: Poll, Method: Certificate, Actor: actorCertificate, Names: r.TLS.PeerCertificates[0].DNSNames}, nil
 	}
-	if r.Header.Get(echo.HeaderAuthorization) != "" {
-		return Principal{}, errMalformed
+	switch header := r.Header.Get(echo.HeaderAuthorization); {
+	case header == "":
+		return Principal{}, errMissing
+	case len(header) >= len("Basic ") && strings.EqualFold(header[:len("Basic ")], "Basic "):
+		return Principal{}, errBasic
 	}
-	return Principal{}, errMissing
+	return Principal{}, errMalformed
 }
 
 // hasTrustedCertificate reports whether the client presented a certificate of a trusted authority.
@@ -330,7 +334,9 @@ func unauthorized(access Access, why error) error {
 		challenge += `, error="invalid_token"`
 	case errors.Is(why, errReadToken):
 		detail = "this is the read token, and changes require the write token: CRUD_AUTH_TOKEN of the server, which \"make run\" shows in its examples, or a managed token"
-	case errors.Is(why, errMalformed):
+	case errors.Is(why, errMalformed) && !errors.Is(why, errBasic):
+		detail = "the header Authorization has no bearer token: send Authorization: Bearer, a space and the token"
+	case errors.Is(why, errBasic):
 		detail = "the header Authorization has no bearer token, and basic authentication is not supported: send Authorization: Bearer. The Secret of a ResourceSetInputProvider needs the key token, not username and password"
 	case errors.Is(why, errUnknown):
 		detail = "the bearer token is unknown: it is wrong, was revoked, or belongs to another server"
