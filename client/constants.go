@@ -77,6 +77,7 @@ const (
 	CodeInRollout            = "in_rollout"
 	CodeFrozen               = "frozen"
 	CodePinned               = "pinned"
+	CodeSecondPerson         = "second_person"
 	CodeOutOfScope           = "out_of_scope"
 	CodeMissingVariable      = "missing_variable"
 	CodeNotStageable         = "not_stageable"

@@ -68,7 +68,7 @@ func (tx *Tx) recordApproval(c Commit, planHash, subject, reason string) error {
 		}
 	}
 	if by.person() == "" || by.person() == personNamed(subject) {
-		return errorf(CodeConflict, "%s cannot approve its own change: another person must", subject)
+		return errorf(CodeSecondPerson, "%s cannot approve its own change: another person must", subject)
 	}
 	n, own := 0, 0
 	for other, d := range tx.base.docs[KindApproval] {

@@ -152,9 +152,9 @@ func TestApprovalBySamePerson(t *testing.T) {
 		tx.Approve("0", "oidc:corp:00u1", "", approver)
 		return nil
 	})
-	require.Contains(t, errorOf(t, err, CodeConflict).Detail, "cannot approve its own change")
+	require.Contains(t, errorOf(t, err, CodeSecondPerson).Detail, "cannot approve its own change")
 	_, err = w.finish("token:ci (2)", "", nothing, func(tx *Tx) error { tx.Approve("0", "token:ci", "", "token:ci (2)"); return nil })
-	_ = errorOf(t, err, CodeConflict)
+	_ = errorOf(t, err, CodeSecondPerson)
 	_, err = w.state.Begin().Finish(Commit{ID: uuid.New(), At: w.now, Actor: committer})
 	require.NoError(t, err)
 }

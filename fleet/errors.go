@@ -28,6 +28,7 @@ const (
 	CodeFrozen          Code = "frozen"                // a freeze forbids to change the answers to some clusters
 	CodePinned          Code = "pinned"                // a pinned cluster would be deleted or served something else
 	CodeManagedBySource Code = "managed_by_source"     // a source manages a document that the change changes
+	CodeSecondPerson    Code = "second_person"         // an approval by the person whose change it is
 	CodeOutOfScope      Code = "out_of_scope"          // no access document of the principal permits the whole change
 	CodeNotStageable    Code = "not_stageable"         // a rollout cannot make the change
 	CodeMissingVariable Code = "missing_variable"      // a cluster would be served a reference without a value

@@ -74,11 +74,11 @@ func (tx *Tx) checkApproval(r *rollout, d *Document, planned bool) error {
 func (r *rollout) checkSecondPerson(identity *Subject, actor string) error {
 	switch {
 	case r.Author == "":
-		return errorf(CodeConflict, "rollout %q was created by a version that did not record its author, and REQUIRE_SECOND_PERSON is set: abort it and create it again", r.ID)
+		return errorf(CodeSecondPerson, "rollout %q was created by a version that did not record its author, and REQUIRE_SECOND_PERSON is set: abort it and create it again", r.ID)
 	case samePerson(identity, actor, r.AuthorID, r.Author):
-		return errorf(CodeConflict, "rollout %q was created by %s: another person must approve its stages", r.ID, r.Author)
+		return errorf(CodeSecondPerson, "rollout %q was created by %s: another person must approve its stages", r.ID, r.Author)
 	case samePerson(identity, actor, r.ChangedByID, r.ChangedBy):
-		return errorf(CodeConflict, "the stages of rollout %q were last changed by %s: another person must approve them", r.ID, r.ChangedBy)
+		return errorf(CodeSecondPerson, "the stages of rollout %q were last changed by %s: another person must approve them", r.ID, r.ChangedBy)
 	}
 	return nil
 }

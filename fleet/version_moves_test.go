@@ -792,7 +792,7 @@ func TestSecondPersonOfPolicies(t *testing.T) {
 	tx := w.state.Begin()
 	require.NoError(t, act("auto-grafana", RolloutApprove)(tx))
 	_, err := tx.Finish(Commit{ID: uuid.New(), At: w.now, Actor: "token:ann (2)"})
-	require.ErrorContains(t, err, "another person must approve")
+	require.Contains(t, errorOf(t, err, CodeSecondPerson).Detail, "another person must approve")
 	w.as("token:bob (3)", act("auto-grafana", RolloutApprove))
 }
 

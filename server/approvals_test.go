@@ -138,7 +138,7 @@ func TestApprovalAttacks(t *testing.T) {
 			a.approve(a.ann, needed)
 		},
 		"by the person itself, with another token of the name": func(a *approvals, needed api.Problem) {
-			a.problem(http.StatusConflict, "conflict", a.ci, http.MethodPost, "/approvals", fmt.Sprintf(`{"plan_hash":%q,"subject":"token:ci"}`, needed.PlanHash))
+			a.problem(http.StatusConflict, "second_person", a.ci, http.MethodPost, "/approvals", fmt.Sprintf(`{"plan_hash":%q,"subject":"token:ci"}`, needed.PlanHash))
 			require.Contains(a.t, a.p.must(http.MethodGet, "/tokens", ""), `"ci"`)
 		},
 		"by the person of another subject": func(a *approvals, needed api.Problem) {

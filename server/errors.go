@@ -37,6 +37,7 @@ var domainStatus = map[fleet.Code]int{
 	fleet.CodeFrozen:          http.StatusConflict,
 	fleet.CodeManagedBySource: http.StatusConflict,
 	fleet.CodePinned:          http.StatusConflict,
+	fleet.CodeSecondPerson:    http.StatusConflict,
 	fleet.CodeOutOfScope:      http.StatusForbidden,
 	fleet.CodeStale:           http.StatusPreconditionFailed,
 	fleet.CodeLimitExceeded:   http.StatusUnprocessableEntity,

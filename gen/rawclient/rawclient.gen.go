@@ -309,7 +309,7 @@ type ClientInterface interface {
 	//
 	// Permits the change with this `plan_hash` to one person, the `subject`, although policies with action `approve` refuse it. It needs
 	// role `write`, or the right `approve`. The change uses the approval up. It ends after 24 hours, when a policy is created or changed, and when the rights of the
-	// approver end. 409 `conflict` if the caller is the subject.
+	// approver end. 409 `second_person` if the caller is the subject.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -320,7 +320,7 @@ type ClientInterface interface {
 	//
 	// Permits the change with this `plan_hash` to one person, the `subject`, although policies with action `approve` refuse it. It needs
 	// role `write`, or the right `approve`. The change uses the approval up. It ends after 24 hours, when a policy is created or changed, and when the rights of the
-	// approver end. 409 `conflict` if the caller is the subject.
+	// approver end. 409 `second_person` if the caller is the subject.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -2645,7 +2645,7 @@ func (c *Client) ListApprovals(ctx context.Context, params *ListApprovalsParams,
 //
 // Permits the change with this `plan_hash` to one person, the `subject`, although policies with action `approve` refuse it. It needs
 // role `write`, or the right `approve`. The change uses the approval up. It ends after 24 hours, when a policy is created or changed, and when the rights of the
-// approver end. 409 `conflict` if the caller is the subject.
+// approver end. 409 `second_person` if the caller is the subject.
 //
 // Takes any type of body and a specified content type.
 //
@@ -2666,7 +2666,7 @@ func (c *Client) CreateApprovalWithBody(ctx context.Context, params *CreateAppro
 //
 // Permits the change with this `plan_hash` to one person, the `subject`, although policies with action `approve` refuse it. It needs
 // role `write`, or the right `approve`. The change uses the approval up. It ends after 24 hours, when a policy is created or changed, and when the rights of the
-// approver end. 409 `conflict` if the caller is the subject.
+// approver end. 409 `second_person` if the caller is the subject.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -26211,7 +26211,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// Permits the change with this `plan_hash` to one person, the `subject`, although policies with action `approve` refuse it. It needs
 	// role `write`, or the right `approve`. The change uses the approval up. It ends after 24 hours, when a policy is created or changed, and when the rights of the
-	// approver end. 409 `conflict` if the caller is the subject.
+	// approver end. 409 `second_person` if the caller is the subject.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -26222,7 +26222,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// Permits the change with this `plan_hash` to one person, the `subject`, although policies with action `approve` refuse it. It needs
 	// role `write`, or the right `approve`. The change uses the approval up. It ends after 24 hours, when a policy is created or changed, and when the rights of the
-	// approver end. 409 `conflict` if the caller is the subject.
+	// approver end. 409 `second_person` if the caller is the subject.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -33971,7 +33971,7 @@ func (c *ClientWithResponses) ListApprovalsWithResponse(ctx context.Context, par
 //
 // Permits the change with this `plan_hash` to one person, the `subject`, although policies with action `approve` refuse it. It needs
 // role `write`, or the right `approve`. The change uses the approval up. It ends after 24 hours, when a policy is created or changed, and when the rights of the
-// approver end. 409 `conflict` if the caller is the subject.
+// approver end. 409 `second_person` if the caller is the subject.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -33988,7 +33988,7 @@ func (c *ClientWithResponses) CreateApprovalWithBodyWithResponse(ctx context.Con
 //
 // Permits the change with this `plan_hash` to one person, the `subject`, although policies with action `approve` refuse it. It needs
 // role `write`, or the right `approve`. The change uses the approval up. It ends after 24 hours, when a policy is created or changed, and when the rights of the
-// approver end. 409 `conflict` if the caller is the subject.
+// approver end. 409 `second_person` if the caller is the subject.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
