@@ -2,6 +2,7 @@ package server
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"slices"
 	"strconv"
@@ -26,6 +27,8 @@ const (
 	auditRefused      = "fleet.audit.refused"
 	auditSignIn       = "fleet.audit.sign_in"
 	auditSignInFailed = "fleet.audit.sign_in_failed"
+	auditTokenIssued  = "fleet.audit.token_issued"
+	auditTokenRevoked = "fleet.audit.token_revoked"
 
 	maxAuditText      = 640 // bytes of each text; no actor is longer
 	maxAuditDocuments = 10
@@ -34,7 +37,7 @@ const (
 // auditTypes are the types of events of accepted operations. Other writes are auditChange, other reads have no event.
 var auditTypes = map[string]string{
 	"CreateSession": auditSignIn, "EndSessions": "fleet.audit.sessions_ended",
-	"CreateToken": "fleet.audit.token_issued", "RotateToken": "fleet.audit.token_issued", "RevokeToken": "fleet.audit.token_revoked",
+	"CreateToken": auditTokenIssued, "RotateToken": auditTokenIssued, "RevokeToken": auditTokenRevoked,
 	"GetBackup": "fleet.audit.backup_read", "GetWebhookSecret": "fleet.audit.secret_read",
 }
 
@@ -42,7 +45,7 @@ var auditTypes = map[string]string{
 // missing rights have the status 401 or 403.
 var auditRefusals = []fleet.Code{
 	fleet.CodeProtected, fleet.CodeConfirm, fleet.CodeInRollout, fleet.CodeFrozen, fleet.CodePinned, fleet.CodeManagedBySource,
-	fleet.CodeFieldConflict, fleet.CodePolicy, fleet.CodeSecretValue,
+	fleet.CodeFieldConflict, fleet.CodePolicy, fleet.CodeSecretValue, fleet.CodeSecondPerson,
 }
 
 // auditRecord is what the steps of a request record for its audit event.
@@ -76,6 +79,8 @@ func (s *Server) audit(r *request) {
 		e.Decision = auditlog.Unknown
 	case r.op.ID == "CreateSession" && status >= http.StatusBadRequest:
 		e.Type, e.Decision = auditSignInFailed, auditlog.Refused
+	case signsIn(r.Request().Context()) && did.reason != "":
+		e.Type, e.Decision = auditSignInFailed, auditlog.Refused
 	case status == http.StatusUnauthorized, status == http.StatusForbidden, did.reason != "", refusedByRule:
 		e.Type, e.Decision = auditRefused, auditlog.Refused
 	case status >= http.StatusBadRequest, e.Type == "", dryRun:
@@ -95,6 +100,15 @@ func (s *Server) audit(r *request) {
 	s.emitAudit(e, did.revision, did.changes)
 }
 
+type signInKey struct{}
+
+// WithSignIn marks the requests of a sign-in on the fleet page: a refused one is a failed sign-in.
+func WithSignIn(ctx context.Context) context.Context {
+	return context.WithValue(ctx, signInKey{}, true)
+}
+
+func signsIn(ctx context.Context) bool { return ctx.Value(signInKey{}) != nil }
+
 // PageAuditEvent is an event of the fleet page: see ui.AuditEvent.
 type PageAuditEvent struct{ Type, Token, Issuer string }
 
@@ -104,7 +118,7 @@ func (s *Server) AuditPage(r *http.Request, page PageAuditEvent) {
 		return
 	}
 	e := auditlog.Event{Type: "fleet.audit." + page.Type, Decision: auditlog.Allowed, Method: r.Method, Path: s.auditText(s.masker.Path(r.URL)), Remote: r.RemoteAddr}
-	if e.Type == auditSignInFailed {
+	if page.Issuer != "" {
 		e.Actor = &auditlog.Actor{Issuer: s.auditText(page.Issuer)}
 	} else if page.Token != "" {
 		identified := &http.Request{Header: http.Header{"Authorization": {"Bearer " + page.Token}}, TLS: r.TLS, RemoteAddr: r.RemoteAddr}
@@ -128,10 +142,26 @@ func (s *Server) auditCommit(commit fleet.Commit) {
 	s.emitAudit(e, commit.Revision, commit.Changes)
 }
 
+// emitAudit emits an event. Tokens that another change issues or revokes, such as those of a deleted cluster, have events of their own.
 func (s *Server) emitAudit(e auditlog.Event, revision fleet.Revision, changes []fleet.Change) {
 	e.Time, e.Revision = s.cfg.Now().UTC(), int64(revision)
+	s.emitAuditOf(e, changes, func(ch fleet.Change) bool { return !isPartOfOther(ch.Kind) })
+	if e.Type != auditChange {
+		return
+	}
+	for action, kind := range map[string]string{"create": auditTokenIssued, "delete": auditTokenRevoked} {
+		of := func(ch fleet.Change) bool { return ch.Kind == fleet.KindToken && ch.Action() == action }
+		if slices.ContainsFunc(changes, of) {
+			e.Type = kind
+			s.emitAuditOf(e, changes, of)
+		}
+	}
+}
+
+// emitAuditOf emits an event of some changes.
+func (s *Server) emitAuditOf(e auditlog.Event, changes []fleet.Change, of func(fleet.Change) bool) {
 	for _, ch := range changes {
-		if isPartOfOther(ch.Kind) {
+		if !of(ch) {
 			continue
 		}
 		if e.Objects++; e.Objects <= maxAuditDocuments {

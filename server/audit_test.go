@@ -120,6 +120,22 @@ func TestAuditOfChanges(t *testing.T) {
 	w.patch(demoCluster, `{"nonsense":true}`).want(400)
 	w.get(demoCluster).want(200)
 	require.Equal(t, "fleet.audit.token_revoked", event(w.delete("/tokens/" + id).want(200))["type"])
+
+	// A change that revokes the token of a cluster has two events.
+	poller := w.create("/tokens", pollBody)
+	event(poller)
+	w.send(w.request("DELETE", "/freezes/stop", "")).want(200)
+	e = w.audit.next(before)
+	before = len(w.audit.lines.String())
+	require.Equal(t, "fleet.audit.change", e["type"])
+	w.delete(demoCluster + "?mode=orphan").want(200)
+	both := w.audit.nextOf(before, 2)
+	before = len(w.audit.lines.String())
+	require.Equal(t, []any{"fleet.audit.change", "DeleteCluster"}, fields(both[0], "type", "operation"))
+	require.Equal(t, []any{"fleet.audit.token_revoked", "DeleteCluster", 1.0, []any{"token"}, []any{"token/" + poller.json()["id"].(string)}},
+		fields(both[1], "type", "operation", "objects", "kinds", "documents"))
+	require.Equal(t, both[0]["request_id"], both[1]["request_id"])
+	require.Equal(t, both[0]["revision"], both[1]["revision"])
 	require.Equal(t, "fleet.audit.backup_read", event(w.get("/backup").want(200))["type"])
 
 	text := w.audit.lines.String()
@@ -129,10 +145,13 @@ func TestAuditOfChanges(t *testing.T) {
 }
 
 // next waits for the line after an offset of the output, and returns it.
-func (a *auditTrail) next(offset int) (e map[string]any) {
+func (a *auditTrail) next(offset int) map[string]any { return a.nextOf(offset, 1)[0] }
+
+// nextOf waits for a number of lines after an offset of the output, and returns them.
+func (a *auditTrail) nextOf(offset, number int) []map[string]any {
 	a.t.Helper()
-	require.Eventually(a.t, func() bool { return strings.HasSuffix(a.lines.String()[offset:], "\n") }, 10*time.Second, time.Millisecond)
+	require.Eventually(a.t, func() bool { return strings.Count(a.lines.String()[offset:], "\n") >= number }, 10*time.Second, time.Millisecond)
 	lines := parseAudit(a.t, a.lines.String()[offset:])
-	require.Len(a.t, lines, 1)
-	return lines[0]
+	require.Len(a.t, lines, number)
+	return lines
 }

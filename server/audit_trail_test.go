@@ -80,7 +80,7 @@ func wantedEvent(route *routers.Route, req *http.Request, res *http.Response, bo
 	applies := writes && req.URL.Query().Get("dry_run") != "true"
 	var problem struct{ Error, Detail string }
 	_ = json.Unmarshal(body, &problem)
-	rules := []string{"protected", "confirmation_required", "in_rollout", "frozen", "pinned", "managed_by_source", "field_conflict", "policy", "secret_value"}
+	rules := []string{"protected", "confirmation_required", "in_rollout", "frozen", "pinned", "managed_by_source", "field_conflict", "policy", "secret_value", "second_person"}
 	switch status := res.StatusCode; {
 	case op.OperationID == "CreateSession" && status >= 400:
 		return "fleet.audit.sign_in_failed"
@@ -108,6 +108,13 @@ func wantedEvent(route *routers.Route, req *http.Request, res *http.Response, bo
 		return "fleet.audit.secret_read"
 	}
 	return onlyIf(applies, "fleet.audit.change")
+}
+
+// ofChange reports whether an event is about tokens of another change, which has its own event.
+func ofChange(e map[string]any) bool {
+	kind, _ := e["type"].(string)
+	operation, _ := e["operation"].(string)
+	return strings.HasPrefix(kind, "fleet.audit.token_") && !strings.HasSuffix(operation, "Token")
 }
 
 func onlyIf(condition bool, text string) string {
@@ -138,7 +145,7 @@ func (a *auditTrail) check() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, e := range events {
-		if id, _ := e["request_id"].(string); a.known[id] && at(e, "actor", "credential") != "internal" {
+		if id, _ := e["request_id"].(string); a.known[id] && at(e, "actor", "credential") != "internal" && !ofChange(e) {
 			got = append(got, fmt.Sprintf("%s %s %s %v", id, e["type"], e["operation"], e["status"]))
 		}
 	}

@@ -30,6 +30,8 @@ type Config struct {
 	EndedSessions EndedSessions
 	// Audit records events that the API does not see; nil: nothing does.
 	Audit func(r *http.Request, e AuditEvent)
+	// SignIn marks the context of the requests of a sign-in with a token, which the API then records; nil: nothing does.
+	SignIn func(context.Context) context.Context
 	// Changes enables change forms, for tokens that may write.
 	Changes bool
 	Version string
@@ -53,7 +55,7 @@ type Page struct {
 type AuditEvent struct {
 	Type   string // one of the Audit constants
 	Token  string // of the session; empty: unknown
-	Issuer string // at which a sign-in failed
+	Issuer string // at which a sign-in failed; empty: with a token
 }
 
 // Types of AuditEvent.

@@ -3,6 +3,7 @@ package ui
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"net/http"
 	"net/url"
 	"strings"
@@ -78,6 +79,9 @@ func (p *Page) signIn(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), pageTimeout)
 	defer cancel()
+	if p.cfg.SignIn != nil {
+		ctx = p.cfg.SignIn(ctx)
+	}
 	r = r.WithContext(ctx)
 	if !p.beginSession(w, r, token, to) {
 		return
@@ -114,6 +118,9 @@ func (p *Page) beginSession(w http.ResponseWriter, r *http.Request, token, to st
 	req, err := p.newPageRequest(w, r, s)
 	if err == nil {
 		err = req.identify()
+	}
+	if errors.Is(err, errMayNotRead) {
+		p.audit(r, AuditEvent{Type: AuditSignInFailed, Token: token})
 	}
 	if err != nil {
 		if status, problem, known := signInProblem(w.Header(), err); known {

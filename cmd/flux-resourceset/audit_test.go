@@ -27,6 +27,11 @@ func TestAuditOutput(t *testing.T) {
 	session := p.signIn(writeToken)
 	require.Equal(t, http.StatusSeeOther, p.post("/ui/sign-out", session, url.Values{}).StatusCode)
 	require.Equal(t, http.StatusUnauthorized, p.post("/ui/sign-in", nil, url.Values{"token": {"wrong-token-of-nobody"}}).StatusCode)
+	created := p.send("POST", "/tokens", `{"name":"poll-demo","role":"poll","cluster_id":"demo-cluster-01"}`)
+	require.Equal(t, http.StatusCreated, created.status, created.body)
+	var poller struct{ ID, Token string }
+	require.NoError(t, json.Unmarshal([]byte(created.body), &poller))
+	require.Equal(t, http.StatusForbidden, p.post("/ui/sign-in", nil, url.Values{"token": {poller.Token}}).StatusCode)
 	began := p.page("/ui/sign-in/issuer?name=corp", nil)
 	at, err := url.Parse(began.Header.Get("Location"))
 	require.NoError(t, err)
@@ -51,10 +56,11 @@ func TestAuditOutput(t *testing.T) {
 	}
 	require.Equal(t, []string{
 		"sign_in static-read  static-read", "refused static-read  static-read",
-		"sign_in static-write  static-write", "signed_out static-write  static-write", "refused   ", "sign_in_failed  corp ",
+		"sign_in static-write  static-write", "signed_out static-write  static-write", "sign_in_failed   ",
+		"token_issued static-write  static-write", "sign_in_failed token:poll-demo (" + poller.ID + ")  token", "sign_in_failed  corp ",
 		"sign_in oidc:corp:00u1 (00u1) corp id-token", "sessions_ended static-write  static-write",
 	}, got)
-	for _, secret := range []string{writeToken, "wrong-token", signedIn, session.Value} {
+	for _, secret := range []string{writeToken, poller.Token, "wrong-token", signedIn, session.Value} {
 		require.NotContains(t, string(text), secret)
 	}
 

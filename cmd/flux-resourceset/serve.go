@@ -171,7 +171,7 @@ func withPage(cfg config, srv *server.Server, issuers *server.Issuers, ended ui.
 	if !cfg.page {
 		return server.WithBasePath(cfg.basePath, srv), nil
 	}
-	page, err := ui.New(ui.Config{API: srv, Issuers: newPageIssuers(issuers), Audit: func(r *http.Request, e ui.AuditEvent) { srv.AuditPage(r, server.PageAuditEvent(e)) }, BasePath: cfg.basePath, EndedSessions: ended, SessionKey: cfg.sessionKey, SessionKeyPrevious: cfg.sessionKeyPrevious, Changes: cfg.pageChanges, Version: version, Logger: logger})
+	page, err := ui.New(ui.Config{API: srv, Issuers: newPageIssuers(issuers), Audit: func(r *http.Request, e ui.AuditEvent) { srv.AuditPage(r, server.PageAuditEvent(e)) }, SignIn: server.WithSignIn, BasePath: cfg.basePath, EndedSessions: ended, SessionKey: cfg.sessionKey, SessionKeyPrevious: cfg.sessionKeyPrevious, Changes: cfg.pageChanges, Version: version, Logger: logger})
 	if err != nil {
 		return nil, err
 	}
