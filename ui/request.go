@@ -77,7 +77,7 @@ func (req *pageRequest) may(permission string) bool {
 	return slices.Contains(req.identity.May, permission)
 }
 
-var errMayNotRead = errors.New("this token may not read the fleet: it is a poll token of a cluster")
+var errMayNotRead = errors.New("this token may not read the fleet")
 
 // signInProblem returns the message for a sign-in that failed because of the token, and the HTTP status. It copies Retry-After to the
 // header. known is false for other errors.
@@ -85,7 +85,7 @@ func signInProblem(h http.Header, err error) (status int, problem string, known 
 	answer, answered := errors.AsType[*client.Error](err)
 	switch {
 	case errors.Is(err, errMayNotRead):
-		return http.StatusForbidden, "This token may not read the fleet: it is a poll token of a cluster.", true
+		return http.StatusForbidden, "You may not read the fleet: no access document permits it to you, or the token is a poll token of a cluster.", true
 	case answered && (answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden || answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode == http.StatusServiceUnavailable):
 		if wait := answer.Header.Get("Retry-After"); wait != "" {
 			h.Set("Retry-After", wait)

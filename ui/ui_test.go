@@ -150,6 +150,7 @@ func TestSessionExpiry(t *testing.T) {
 
 	refused := env.signIn(env.pollToken("cluster-0001"))
 	require.Equal(t, http.StatusForbidden, refused.status, refused.body)
+	require.Contains(t, refused.body, "no access document permits it to you, or the token is a poll token of a cluster")
 
 	require.Equal(t, http.StatusSeeOther, env.signIn(readToken).status)
 	env.advance(7 * time.Hour)
