@@ -16,8 +16,14 @@ import (
 // AuditLog writes audit events: see [auditlog.Log].
 type AuditLog = auditlog.Log
 
+// AuditEvent is an audit event: see [auditlog.Event].
+type AuditEvent = auditlog.Event
+
 // AuditConfig configures an AuditLog: see [auditlog.Config].
 type AuditConfig = auditlog.Config
+
+// AuditAllowed is the decision of accepted requests.
+const AuditAllowed = auditlog.Allowed
 
 // OpenAuditLog opens the output of audit events: see [auditlog.Open].
 func OpenAuditLog(cfg AuditConfig) (*AuditLog, error) { return auditlog.Open(cfg) }

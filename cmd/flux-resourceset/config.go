@@ -35,7 +35,7 @@ type config struct {
 	seedAccept              bool // the seed is served without acceptance
 	openapiFile             string
 	listen                  string
-	otlp                    string // URL of the trace collector; empty: no traces
+	otlp                    string // URL of the OpenTelemetry collector; empty: no traces
 	metrics                 string // address of the listener for metrics and probes; empty: none
 	logLevel                slog.Level
 	logFormat               string
@@ -108,10 +108,10 @@ func flags() []cli.Flag {
 		text("listen-addr", "LISTEN_ADDR", "0.0.0.0:8080", "`HOST:PORT` to listen on; port 0 picks a free one, which is logged"),
 		text("base-path", "BASE_PATH", "", "`PATH` below which a proxy serves the API, the fleet page and Swagger UI on a host shared with others, such as /fleet; the proxy may keep it or remove it. None when empty"),
 		text("metrics-addr", "METRICS_ADDR", "", "`HOST:PORT` to listen on for /metrics, /health, /ready and /version alone; LISTEN_ADDR then has no /metrics, which tells of the whole fleet"),
-		text("otlp-endpoint", "OTEL_EXPORTER_OTLP_ENDPOINT", "", "`URL` of an OpenTelemetry collector that takes traces over HTTP, such as http://collector:4318; none are made when not set"),
+		text("otlp-endpoint", "OTEL_EXPORTER_OTLP_ENDPOINT", "", "`URL` of an OpenTelemetry collector that takes traces, and audit events, over HTTP, such as http://collector:4318; none are made when not set"),
 		text("log-level", "LOG_LEVEL", "", "`LEVEL`: debug, info, warn or error (default: RUST_LOG's level, else info)"),
 		text("log-format", "LOG_FORMAT", "", "`FORMAT`: text or json (default: text on a terminal, else json)"),
-		text("audit-output", "AUDIT_OUTPUT", "", "`OUTPUT` of audit events as JSON lines: stdout, stderr or a file; none when not set"),
+		text("audit-output", "AUDIT_OUTPUT", "", "`OUTPUT` of audit events: stdout, stderr or a file, as JSON lines, or otlp, the collector of otlp-endpoint; none when not set"),
 		text("environments", "ENVIRONMENTS", "dev,qa,uat,prod", "allowed environments of clusters, in promotion order, as a comma-separated `LIST`"),
 		text("protected-environments", "PROTECTED_ENVIRONMENTS", "prod", "environments from which people and scripts take nothing without naming them, as a comma-separated `LIST`; none when empty"),
 		text("max-removals", "MAX_REMOVALS", "50", "how `MANY` installed things may be removed within an hour, on all clusters together, without the hash of a plan"),
@@ -222,6 +222,9 @@ func readConfig(c *cli.Context) (config, error) {
 	}
 	if u, err := url.Parse(cfg.otlp); cfg.otlp != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
 		problem("OTEL_EXPORTER_OTLP_ENDPOINT must be a URL such as http://collector:4318")
+	}
+	if cfg.auditOutput == auditOTLP && cfg.otlp == "" {
+		problem("AUDIT_OUTPUT is otlp: set OTEL_EXPORTER_OTLP_ENDPOINT too")
 	}
 	if _, err := net.ResolveTCPAddr("tcp", cfg.metrics); err != nil && cfg.metrics != "" {
 		problem("METRICS_ADDR is %q: it must be HOST:PORT", cfg.metrics)

@@ -154,18 +154,6 @@ func serve(c *cli.Context) error {
 	return errors.Join(err, st.Close())
 }
 
-// openAuditLog opens AUDIT_OUTPUT; nil: there is none.
-func openAuditLog(c *cli.Context, cfg config, logger *slog.Logger) (*server.AuditLog, error) {
-	if cfg.auditOutput == "" {
-		return nil, nil //nolint:nilnil // a nil log drops events
-	}
-	log, err := server.OpenAuditLog(server.AuditConfig{Output: cfg.auditOutput, Stdout: c.App.Writer, Stderr: c.App.ErrWriter, Logger: logger})
-	if err != nil {
-		return nil, fmt.Errorf("AUDIT_OUTPUT: %w", err)
-	}
-	return log, nil
-}
-
 // withPage wraps the API in the fleet page, if that is enabled.
 func withPage(cfg config, srv *server.Server, issuers *server.Issuers, ended ui.EndedSessions, logger *slog.Logger) (http.Handler, error) {
 	if !cfg.page {

@@ -38,15 +38,20 @@ func newTracing(ctx context.Context, endpoint, mode string, logger *slog.Logger)
 	if err != nil {
 		return nil, err
 	}
-	about, err := resource.New(ctx, resource.WithAttributes(
-		attribute.String("service.name", "flux-resourceset"), attribute.String("service.version", version), attribute.String("fleet.mode", mode),
-	), resource.WithFromEnv())
+	about, err := newResource(ctx, mode)
 	if err != nil {
 		return nil, errors.Join(err, exporter.Shutdown(ctx))
 	}
 	// The library reports collector errors through this global handler, by default to standard error.
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { logger.WarnContext(ctx, "traces could not be sent", "error", err) }))
 	return &tracing{sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(about))}, nil
+}
+
+// newResource describes this process to a collector.
+func newResource(ctx context.Context, mode string) (*resource.Resource, error) {
+	return resource.New(ctx, resource.WithAttributes(
+		attribute.String("service.name", "flux-resourceset"), attribute.String("service.version", version), attribute.String("fleet.mode", mode),
+	), resource.WithFromEnv())
 }
 
 // tracer returns the tracer of requests; nil if tracing is off.

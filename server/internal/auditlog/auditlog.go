@@ -1,10 +1,11 @@
-// Package auditlog writes audit events as JSON lines. It never delays the sender of an event: an event that the queue or a limit does
-// not admit is dropped and counted.
+// Package auditlog writes audit events as JSON lines, or exports them. It never delays the sender of an event: an event that the queue or a
+// limit does not admit is dropped and counted.
 //
-//	Emit --> limit of refusals by sender --> queue --> one goroutine --> a file, standard output or standard error
+//	Emit --> limit of refusals by sender --> queue --> one goroutine --> a file, standard output, standard error, or Export
 package auditlog
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,6 +29,7 @@ const (
 	maxSenders    = 1_000 // in a window; the others share one limit
 	closeTimeout  = 2 * time.Second
 	reopenAfter   = time.Second // how often a file that was moved is noticed
+	maxExported   = 256         // events that Export takes at once
 )
 
 // Decisions.
@@ -75,7 +77,9 @@ type Actor struct {
 // Config configures a Log.
 type Config struct {
 	// Output is "stdout", "stderr" or the path of a file.
-	Output         string
+	Output string
+	// Export sends events instead of Output. It may take a while, and keeps no event after it returned; nil: they are written as lines.
+	Export         func(context.Context, []Event) error
 	Stdout, Stderr io.Writer
 	Logger         *slog.Logger
 }
@@ -109,10 +113,11 @@ func Open(cfg Config) (*Log, error) {
 	for _, result := range []string{"written", "limited", "dropped", "failed"} {
 		l.events.WithLabelValues(result)
 	}
-	switch cfg.Output {
-	case "stdout":
+	switch {
+	case cfg.Export != nil:
+	case cfg.Output == "stdout":
 		l.out = cfg.Stdout
-	case "stderr":
+	case cfg.Output == "stderr":
 		l.out = cfg.Stderr
 	default:
 		if err := l.reopen(); err != nil {
@@ -189,24 +194,53 @@ func (l *Log) Close() {
 
 func (l *Log) run() {
 	defer close(l.done)
-	for e := range l.queue {
-		if e.Type == "" {
+	for {
+		events, ended := l.next()
+		if len(events) > 0 {
+			l.deliver(events)
+		}
+		if ended {
 			return
 		}
-		missing := l.dropped.Swap(0)
-		e.Dropped = missing
-		err := l.write(e)
-		if err != nil {
-			l.dropped.Add(missing + 1)
-			l.events.WithLabelValues("failed").Inc()
-			if !l.failing { // once, until a line is written
-				l.cfg.Logger.Error("audit events cannot be written", "error", err)
-			}
-		} else {
-			l.events.WithLabelValues("written").Inc()
-		}
-		l.failing = err != nil
 	}
+}
+
+// next waits for an event, and returns it with those that wait and can be exported with it. ended: there are no further ones.
+func (l *Log) next() (events []Event, ended bool) {
+	for e := <-l.queue; e.Type != ""; {
+		events = append(events, e)
+		if l.cfg.Export == nil || len(events) == maxExported {
+			return events, false
+		}
+		select {
+		case e = <-l.queue:
+		default:
+			return events, false
+		}
+	}
+	return events, true
+}
+
+// deliver writes one event, or exports several.
+func (l *Log) deliver(events []Event) {
+	missing := l.dropped.Swap(0)
+	events[0].Dropped = missing
+	var err error
+	if l.cfg.Export != nil {
+		err = l.cfg.Export(context.Background(), events)
+	} else {
+		err = l.write(events[0])
+	}
+	if err != nil {
+		l.dropped.Add(missing + uint64(len(events)))
+		l.events.WithLabelValues("failed").Add(float64(len(events)))
+		if !l.failing { // once, until one is written
+			l.cfg.Logger.Error("audit events cannot be written", "error", err)
+		}
+	} else {
+		l.events.WithLabelValues("written").Add(float64(len(events)))
+	}
+	l.failing = err != nil
 }
 
 func (l *Log) write(e Event) error {

@@ -2,6 +2,7 @@ package auditlog
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -159,6 +161,33 @@ func TestOutputFails(t *testing.T) {
 	require.Equal(t, []int{1, 4}, []int{events[0].Objects, events[1].Objects})
 	require.EqualValues(t, 2, events[1].Dropped)
 	require.Equal(t, 2, l.result(t, "failed"))
+}
+
+// TestExport: events that wait are exported together, and those of a failed export are counted in the next one.
+func TestExport(t *testing.T) {
+	t.Parallel()
+	var exported [][]Event
+	began, result := make(chan struct{}), make(chan error)
+	l, err := Open(Config{Logger: slog.New(slog.DiscardHandler), Export: func(_ context.Context, events []Event) error {
+		exported = append(exported, slices.Clone(events))
+		began <- struct{}{}
+		return <-result
+	}})
+	require.NoError(t, err)
+	l.Emit(change(0))
+	<-began
+	for i := range maxExported + 10 { // no sender waits for the export
+		l.Emit(change(i + 1))
+	}
+	for _, err := range []error{errors.New("there is no collector"), nil} {
+		result <- err
+		<-began
+	}
+	result <- nil
+	l.Close()
+	require.Equal(t, []int{1, maxExported, 10}, []int{len(exported[0]), len(exported[1]), len(exported[2])})
+	require.EqualValues(t, 1, exported[1][0].Dropped)
+	require.Equal(t, []int{1, maxExported + 10}, []int{l.result(t, "failed"), l.result(t, "written")})
 }
 
 // TestFileMoved: a file has mode 0600, is continued, and is created again when another program moves it.
