@@ -97,51 +97,11 @@ func (req *pageRequest) showPlan(p changeForm, status int, problem, reason strin
 	refused, answered := errors.AsType[*client.Error](err)
 	switch {
 	case err == nil:
-		if view.Denied = takeDenial(plan); view.Denied != "" {
-			view.Offered = false
-		}
-		view.Policies, view.RefusedBy = failedPolicies(*plan, p.Create != nil)
-		if len(view.RefusedBy) > 0 && p.ApproveFor == "" {
-			permitted, err := req.permitted(p, plan.PlanHash, reason)
-			if err != nil {
-				return err
-			}
-			if permitted {
-				view.Policies, view.RefusedBy = view.Policies[len(view.RefusedBy):], nil
-			}
-		}
-		if needsApproval(view.Policies) {
-			view.Ask, view.AskLink = approveCommand(plan.PlanHash, req.subject()), p.forApprover(req)
-		}
-		if p.ApproveFor != "" {
-			view.Offered, view.Denied, view.RefusedBy = req.mayApprove() && needsApproval(view.Policies), "", nil
-			view.Command = approveCommand(plan.PlanHash, p.ApproveFor)
-		}
-		view.MayOverride = len(view.RefusedBy) > 0 && p.Source == "" && (req.may("admin") || req.may("override_policy"))
-		if view.Frozen = plan.Frozen; len(plan.Frozen) > 0 && p.Create == nil && p.ApproveFor == "" {
-			view.Override = overrideCommand(p.Command, plan.Frozen, view.RefusedBy)
-		}
-		plan.Warnings = otherWarnings(*plan)
-		view.Plan = *plan
-		if p.Rollout != nil && awaitsApproval(plan) && req.mayChange(approving, kindRollout, p.Rollout.ID) {
-			view.Approve = rolloutLink(p.Rollout.ID, "approve", p.Rollout.Stage)
-		}
-		view.Empty = len(view.Plan.Changes)+len(view.Plan.Adopted) == 0
-		view.Protected = protectedEnvironments(view.Plan)
-		view.Removes = summarize.RemovalSentence(view.Plan)
-		groups := effectGroups(view.Plan.Groups, req.reveal())
-		view.Groups = groups[:min(len(groups), maxGroups)]
-		view.More = len(groups) - len(view.Groups)
-		for _, group := range view.Groups {
-			view.Hidden = view.Hidden || group.Hidden
-		}
-		if err := req.showDocuments(&view); err != nil {
+		if err := req.showRights(&view, *plan); err != nil {
 			return err
 		}
-		if p.Input != nil && !view.Empty {
-			if view.File, view.FileHidden, err = req.changedFile(p.Input.Kind(), plan); err != nil {
-				return err
-			}
+		if err := req.showEffect(&view, *plan); err != nil {
+			return err
 		}
 	case answered && p.explains(refused):
 		req.showRefusal(&view, refused.Problem)
@@ -151,6 +111,63 @@ func (req *pageRequest) showPlan(p changeForm, status int, problem, reason strin
 	view.frame = req.frame(p.Headline, p.NavSection)
 	req.page.render(req.w, req.r, status, "plan", view)
 	return nil
+}
+
+// showRights fills in the policies and freezes that refuse a plan, and whether the visitor may make, override or approve it.
+func (req *pageRequest) showRights(view *planView, plan api.Plan) error {
+	p := view.changeForm
+	if view.Denied = takeDenial(&plan); view.Denied != "" {
+		view.Offered = false
+	}
+	view.Policies, view.RefusedBy = failedPolicies(plan, p.Create != nil)
+	if len(view.RefusedBy) > 0 && p.ApproveFor == "" {
+		permitted, err := req.permitted(p, plan.PlanHash, view.Reason)
+		if err != nil {
+			return err
+		}
+		if permitted {
+			view.Policies, view.RefusedBy = view.Policies[len(view.RefusedBy):], nil
+		}
+	}
+	if needsApproval(view.Policies) {
+		view.Ask, view.AskLink = approveCommand(plan.PlanHash, req.subject()), p.forApprover(req)
+	}
+	if p.ApproveFor != "" {
+		view.Offered, view.Denied, view.RefusedBy = req.mayApprove() && needsApproval(view.Policies), "", nil
+		view.Command = approveCommand(plan.PlanHash, p.ApproveFor)
+	}
+	view.MayOverride = len(view.RefusedBy) > 0 && p.Source == "" && (req.may("admin") || req.may("override_policy"))
+	if view.Frozen = plan.Frozen; len(plan.Frozen) > 0 && p.Create == nil && p.ApproveFor == "" {
+		view.Override = overrideCommand(p.Command, plan.Frozen, view.RefusedBy)
+	}
+	if p.Rollout != nil && awaitsApproval(&plan) && req.mayChange(approving, kindRollout, p.Rollout.ID) {
+		view.Approve = rolloutLink(p.Rollout.ID, "approve", p.Rollout.Stage)
+	}
+	return nil
+}
+
+// showEffect fills in what a plan changes.
+func (req *pageRequest) showEffect(view *planView, plan api.Plan) error {
+	plan.Warnings = otherWarnings(plan)
+	view.Plan = plan
+	view.Empty = len(view.Plan.Changes)+len(view.Plan.Adopted) == 0
+	view.Protected = protectedEnvironments(view.Plan)
+	view.Removes = summarize.RemovalSentence(view.Plan)
+	groups := effectGroups(view.Plan.Groups, req.reveal())
+	view.Groups = groups[:min(len(groups), maxGroups)]
+	view.More = len(groups) - len(view.Groups)
+	for _, group := range view.Groups {
+		view.Hidden = view.Hidden || group.Hidden
+	}
+	if err := req.showDocuments(view); err != nil {
+		return err
+	}
+	if view.Input == nil || view.Empty {
+		return nil
+	}
+	var err error
+	view.File, view.FileHidden, err = req.changedFile(view.Input.Kind(), &plan)
+	return err
 }
 
 // showRefusal fills in the reason of a refusal. Details that may contain secrets are replaced.
