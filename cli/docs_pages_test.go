@@ -73,7 +73,7 @@ func TestWebhooksPage(t *testing.T) {
 
 func TestVersionsPage(t *testing.T) {
 	t.Parallel()
-	runPage(t, "versions", 5)
+	runPage(t, "versions", 6)
 }
 
 func TestEnvironmentsPage(t *testing.T) {

@@ -35,7 +35,7 @@ func TestFieldsExist(t *testing.T) {
 	// Fields without a flag, on purpose.
 	noFlag := map[string]bool{
 		"id": true, "patches": true, "revision": true, "created_at": true, "updated_at": true, "deleted_at": true, "patch_owners": true, "resources": true, "excludes": true, "layers": true, "pinned": true,
-		"reconcile_requested_at": true, "version_policy": true, "image_policies": true,
+		"reconcile_requested_at": true, "version_policies": true, "image_policies": true,
 	}
 	for _, test := range []struct {
 		fields []kinds.Field

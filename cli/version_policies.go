@@ -29,7 +29,10 @@ func (s versionCommands) policyCommand() *cli.Command {
 	}
 }
 
-const policyImage = "the image policy with this `NAME`; default: the version policy of the component"
+const (
+	policyImage = "the image policy with this `NAME`; default: the version policy"
+	policyLayer = "the version policy that changes this `LAYER`; default: the one that changes the catalog"
+)
 
 // policyFlags are the flags that set fields of policies, with the field of each.
 var policyFlags = map[string]string{
@@ -39,14 +42,14 @@ var policyFlags = map[string]string{
 func (s versionCommands) setPolicyCommand() *cli.Command {
 	return &cli.Command{
 		Name: "set", Usage: "Set fields of a version policy, or with --image of an image policy; other fields stay", ArgsUsage: "NAME",
-		Description: "An empty value removes a field. Without --image, the flags set the version policy of the component. It needs --range, unless only its\n" +
-			"images move.\n\n" +
+		Description: "An empty value removes a field. Without --image, the flags set the version policy that changes the catalog, or with --layer a layer. It\n" +
+			"needs --range, unless only images move.\n\n" +
 			args.ExampleText("component policy set podinfo --range '>=6.0.0' --action propose --strategy waves --min-age 48h",
 				"component policy set podinfo --image app --repository ghcr.io/stefanprodan/podinfo --track-tag latest --write image.tag='{tag}@{digest}'",
 				"component policy set podinfo --image redis --repository redis --range '>0.0.0-0' --include '.*-alpine$' --write-image redis",
-				"component policy set podinfo --moves layer/prod-eu"),
+				"component policy set podinfo --layer dev --range '~6.9' --action apply"),
 		Flags: append([]cli.Flag{
-			imageFlag("the image policy with this `NAME`, which it creates if necessary; default: the version policy of the component"),
+			imageFlag("the image policy with this `NAME`, which it creates if necessary; default: the version policy"), layerFlag(),
 			&cli.StringFlag{Name: "range", Usage: "versions that may be installed, a `CONSTRAINT` such as ~17 or >=1.2.0 <2; prereleases only if it names one"},
 			&cli.StringFlag{Name: "include", Usage: "`REGEXP` that the tag must match"},
 			&cli.StringFlag{Name: "exclude", Usage: "`REGEXP` that the tag must not match"},
@@ -55,7 +58,6 @@ func (s versionCommands) setPolicyCommand() *cli.Command {
 			&cli.StringFlag{Name: "action", Usage: "`ACTION` for a new version: notify, propose (a rollout), rollout (and start it) or apply"},
 			&cli.StringFlag{Name: "strategy", Usage: "the `STRATEGY` of its rollouts"},
 			&cli.StringFlag{Name: "group", Usage: "move together with the other components of this `GROUP`, when all have the same version"},
-			&cli.StringFlag{Name: "moves", Usage: "the `DOCUMENT` that changes: catalog, or layer/NAME"},
 			&cli.StringFlag{Name: "repository", Usage: "with --image: the `IMAGE`, without tag"},
 			&cli.StringFlag{Name: "track-tag", Usage: "with --image: follow the digest of this `TAG`, in place of --range"},
 			&cli.StringSliceFlag{Name: "write", Usage: "with --image: the value at a path, `PATH=TEMPLATE` with {image}, {tag}, {digest} and {semver}; repeat for more; replaces all; empty: none"},
@@ -63,13 +65,16 @@ func (s versionCommands) setPolicyCommand() *cli.Command {
 		}, change.WriteFlags()...),
 		Action: s.Connected(func(c *cli.Context, client conn.Client, ids []string) error {
 			if c.IsSet("image") {
-				return s.changeImagePolicies(c, client, ids[0], func(list []map[string]any) ([]map[string]any, error) { return setImagePolicy(c, list) })
+				return s.changePolicies(c, client, ids[0], func(now componentPolicies) (componentPolicies, error) {
+					list, err := setImagePolicy(c, now.ImagePolicies)
+					return componentPolicies{ImagePolicies: list}, err
+				})
 			}
 			policy, err := versionPolicyPatch(c)
 			if err != nil {
 				return err
 			}
-			return s.patchComponent(c, ids[0], map[string]any{"patch": map[string]any{"version_policy": policy}})
+			return s.patchComponent(c, ids[0], map[string]any{"patch": componentPolicies{VersionPolicies: map[string]any{policyTarget(c): policy}}})
 		}),
 	}
 }
@@ -87,21 +92,18 @@ func versionPolicyPatch(c *cli.Context) (map[string]any, error) {
 			policy[field] = orNull(c.String(flag))
 		}
 	}
-	if c.IsSet("moves") {
-		kind, layer, _ := strings.Cut(c.String("moves"), "/")
-		switch {
-		case kind == "catalog" && layer == "":
-			policy["layer"] = nil
-		case kind == "layer" && layer != "":
-			policy["layer"] = layer
-		default:
-			return nil, args.Errorf("--moves %q is neither catalog nor layer/NAME", c.String("moves"))
-		}
-	}
 	if len(policy) == 0 {
 		return nil, args.Errorf("%s needs at least one of the fields, such as --range", c.Command.HelpName)
 	}
 	return policy, nil
+}
+
+// policyTarget returns what the version policy changes that the flags name.
+func policyTarget(c *cli.Context) string {
+	if layer := c.String("layer"); layer != "" {
+		return "layer/" + layer
+	}
+	return "catalog"
 }
 
 // orNull returns nil for an empty text, which removes a field.
@@ -114,7 +116,7 @@ func orNull(text string) any {
 
 // setImagePolicy sets the fields of an image policy that flags set, and creates it if there is none with the name.
 func setImagePolicy(c *cli.Context, list []map[string]any) ([]map[string]any, error) {
-	for _, name := range []string{"action", "strategy", "group", "moves"} {
+	for _, name := range []string{"action", "strategy", "group", "layer"} {
 		if c.IsSet(name) {
 			return nil, args.Errorf("--%s is a field of the version policy, which also applies to images: set it without --image", name)
 		}
@@ -186,12 +188,12 @@ func findPolicy(list []map[string]any, name string) map[string]any {
 
 // componentPolicies are the fields of a component with its policies.
 type componentPolicies struct {
-	VersionPolicy map[string]any   `json:"version_policy,omitempty"`
-	ImagePolicies []map[string]any `json:"image_policies,omitempty"`
+	VersionPolicies map[string]any   `json:"version_policies,omitempty"`
+	ImagePolicies   []map[string]any `json:"image_policies,omitzero"`
 }
 
-// changeImagePolicies changes the list of image policies, unless another request changes the component meanwhile.
-func (s versionCommands) changeImagePolicies(c *cli.Context, client conn.Client, id string, changed func([]map[string]any) ([]map[string]any, error)) error {
+// changePolicies changes policies by a patch that depends on the present ones, unless another request changes the component meanwhile.
+func (s versionCommands) changePolicies(c *cli.Context, client conn.Client, id string, patch func(now componentPolicies) (componentPolicies, error)) error {
 	a, err := conn.Receive(kinds.Components.Calls.Get(c.Context, client, id))
 	if err != nil {
 		return err
@@ -200,11 +202,32 @@ func (s versionCommands) changeImagePolicies(c *cli.Context, client conn.Client,
 	if err := a.Decode(&doc); err != nil {
 		return err
 	}
-	list, err := changed(doc.ImagePolicies)
+	changed, err := patch(doc)
 	if err != nil {
 		return err
 	}
-	return s.patchComponent(c, id, map[string]any{"patch": map[string]any{"image_policies": list}, "if_match": a.Etag})
+	return s.patchComponent(c, id, map[string]any{"patch": changed, "if_match": a.Etag})
+}
+
+// changePolicy changes the policy that the flags name, which must exist: version returns a version policy, image the image policies.
+func (s versionCommands) changePolicy(c *cli.Context, client conn.Client, id string, version any, image func(list []map[string]any) []map[string]any) error {
+	return s.changePolicies(c, client, id, func(now componentPolicies) (out componentPolicies, err error) {
+		target, name := policyTarget(c), c.String("image")
+		_, found := now.VersionPolicies[target]
+		switch {
+		case name != "" && c.IsSet("layer"):
+			return out, args.Errorf("--layer is for version policies, and --image for image policies")
+		case name != "" && findPolicy(now.ImagePolicies, name) == nil:
+			return out, fmt.Errorf("component %q has no image policy %q", id, name)
+		case name != "":
+			out.ImagePolicies = image(now.ImagePolicies)
+		case !found && (target != "catalog" || len(now.VersionPolicies) > 0 || len(now.ImagePolicies) == 0):
+			return out, fmt.Errorf("component %q has no version policy of %s", id, target)
+		default:
+			out.VersionPolicies = map[string]any{target: version}
+		}
+		return out, nil
+	})
 }
 
 // patchComponent changes fields of a component and prints its policies.
@@ -223,7 +246,7 @@ func (s versionCommands) patchComponent(c *cli.Context, id string, patch map[str
 
 func (s versionCommands) showPolicyCommand() *cli.Command {
 	return &cli.Command{
-		Name: "show", Usage: "Show the version policy of a component, and its image policies", ArgsUsage: "NAME",
+		Name: "show", Usage: "Show the version policies of a component, and its image policies", ArgsUsage: "NAME",
 		Description: args.ExampleText("component policy show podinfo", "component policy show podinfo -o yaml"),
 		Action: s.Connected(func(c *cli.Context, client conn.Client, ids []string) error {
 			a, err := conn.Receive(kinds.Components.Calls.Get(c.Context, client, ids[0]))
@@ -245,26 +268,23 @@ func (s versionCommands) printPolicies(c *cli.Context, id string, a conn.Answer,
 		Document: doc,
 		Tables: func() ([]render.Table, error) {
 			var d struct {
-				VersionPolicy *api.VersionPolicy `json:"version_policy"`
-				ImagePolicies []api.ImagePolicy  `json:"image_policies"`
+				VersionPolicies map[string]api.VersionPolicy `json:"version_policies"`
+				ImagePolicies   []api.ImagePolicy            `json:"image_policies"`
 			}
 			err := a.Decode(&d)
-			t := render.Table{Header: []string{"POLICY", "FOLLOWS", "MIN AGE", "INTERVAL", "SUSPENDED", "ACTION", "MOVES", "IMAGE", "WRITES"}, Narrow: 7}
-			if p := d.VersionPolicy; p != nil {
-				moves := "catalog"
-				if p.Layer != "" {
-					moves = "layer/" + p.Layer
-				}
+			t := render.Table{Header: []string{"POLICY", "FOLLOWS", "MIN AGE", "INTERVAL", "SUSPENDED", "ACTION", "IMAGE", "WRITES"}, Narrow: 6}
+			for _, target := range slices.Sorted(maps.Keys(d.VersionPolicies)) {
+				p := d.VersionPolicies[target]
 				action := []string{cmp.Or(p.Action, "propose"), withName("strategy", p.Strategy), withName("group", p.Group)}
 				t.Rows = append(t.Rows, []string{
-					"component", trackText(p.Range, p.Include, p.Exclude), cmp.Or(p.MinAge, "-"), cmp.Or(p.Interval, "1h"), strconv.FormatBool(p.Suspended),
-					joinNonEmpty(action, ", "), moves, "-", "-",
+					target, trackText(p.Range, p.Include, p.Exclude), cmp.Or(p.MinAge, "-"), cmp.Or(p.Interval, "1h"), strconv.FormatBool(p.Suspended),
+					joinNonEmpty(action, ", "), "-", "-",
 				})
 			}
 			for _, p := range d.ImagePolicies {
 				t.Rows = append(t.Rows, []string{
 					p.Name, cmp.Or(withName("digest of", p.Track.Tag), trackText(p.Track.Range, p.Track.Include, p.Track.Exclude)), cmp.Or(p.MinAge, "-"), cmp.Or(p.Interval, "1h"),
-					strconv.FormatBool(p.Suspended), "-", "-", p.Image, strings.Join(writesOf(p), ", "),
+					strconv.FormatBool(p.Suspended), "-", p.Image, strings.Join(writesOf(p), ", "),
 				})
 			}
 			return []render.Table{t}, err
@@ -304,44 +324,29 @@ func joinNonEmpty(texts []string, separator string) string {
 
 func (s versionCommands) suspendCommand(name, usage string, suspended bool) *cli.Command {
 	return &cli.Command{
-		Name: name, Usage: usage, ArgsUsage: "NAME", Flags: append([]cli.Flag{imageFlag(policyImage + ", which includes its images")}, change.WriteFlags()...),
-		Description: args.ExampleText("component policy "+name+" podinfo", "component policy "+name+" podinfo --image redis"),
+		Name: name, Usage: usage, ArgsUsage: "NAME", Flags: append([]cli.Flag{imageFlag(policyImage + ", with which its images move too"), layerFlag()}, change.WriteFlags()...),
+		Description: args.ExampleText("component policy "+name+" podinfo --layer dev", "component policy "+name+" podinfo --image redis"),
 		Action: s.Connected(func(c *cli.Context, client conn.Client, ids []string) error {
-			if !c.IsSet("image") {
-				return s.patchComponent(c, ids[0], map[string]any{"patch": map[string]any{"version_policy": map[string]any{"suspended": suspended}}})
-			}
-			return s.changeImagePolicies(c, client, ids[0], func(list []map[string]any) ([]map[string]any, error) {
-				policy := findPolicy(list, c.String("image"))
-				if policy == nil {
-					return nil, noImagePolicy(c, ids[0])
-				}
-				policy["suspended"] = suspended
-				return list, nil
+			return s.changePolicy(c, client, ids[0], map[string]any{"suspended": suspended}, func(list []map[string]any) []map[string]any {
+				findPolicy(list, c.String("image"))["suspended"] = suspended
+				return list
 			})
 		}),
 	}
-}
-
-func noImagePolicy(c *cli.Context, id string) error {
-	return fmt.Errorf("component %q has no image policy %q", id, c.String("image"))
 }
 
 func (s versionCommands) deletePolicyCommand() *cli.Command {
 	return &cli.Command{
-		Name: "delete", Usage: "Delete the version policy of a component, or one of its image policies", ArgsUsage: "NAME", Flags: append([]cli.Flag{imageFlag(policyImage)}, change.WriteFlags()...),
-		Description: args.ExampleText("component policy delete podinfo --image redis"),
+		Name: "delete", Usage: "Delete a version policy of a component, or one of its image policies", ArgsUsage: "NAME", Flags: append([]cli.Flag{imageFlag(policyImage), layerFlag()}, change.WriteFlags()...),
+		Description: args.ExampleText("component policy delete podinfo --layer dev", "component policy delete podinfo --image redis"),
 		Action: s.Connected(func(c *cli.Context, client conn.Client, ids []string) error {
-			if !c.IsSet("image") {
-				return s.patchComponent(c, ids[0], map[string]any{"patch": map[string]any{"version_policy": nil}})
-			}
-			return s.changeImagePolicies(c, client, ids[0], func(list []map[string]any) ([]map[string]any, error) {
-				if findPolicy(list, c.String("image")) == nil {
-					return nil, noImagePolicy(c, ids[0])
-				}
-				return slices.DeleteFunc(list, func(p map[string]any) bool { return p["name"] == c.String("image") }), nil
+			return s.changePolicy(c, client, ids[0], nil, func(list []map[string]any) []map[string]any {
+				return slices.DeleteFunc(list, func(p map[string]any) bool { return p["name"] == c.String("image") })
 			})
 		}),
 	}
 }
+
+func layerFlag() cli.Flag { return &cli.StringFlag{Name: "layer", Usage: policyLayer} }
 
 func imageFlag(usage string) cli.Flag { return &cli.StringFlag{Name: "image", Usage: usage} }

@@ -146,7 +146,9 @@ func versionsOutput(body json.RawMessage) render.Output {
 			d, err := decode()
 			for _, src := range d.Sources {
 				for _, v := range src.Versions {
-					names = append(names, nameOfSource(src)+"/"+v.Version)
+					if name := nameOfSource(src) + "/" + v.Version; !slices.Contains(names, name) { // of another version policy
+						names = append(names, name)
+					}
 				}
 			}
 			return names, err
@@ -159,8 +161,8 @@ func nameOfSource(src api.VersionSource) string { return cmp.Or(src.Policy, "com
 
 // versionTables returns the tables of sources, versions, holds and pins. Empty ones are left out.
 func versionTables(d api.ComponentVersions) []render.Table {
-	sources := render.Table{Header: []string{"SOURCE", "STORED", "CANDIDATE", "NEXT SCAN", "PROBLEM", "IMAGE"}, Narrow: 5}
-	versions := render.Table{Header: []string{"SOURCE", "VERSION", "CREATED", "SEEN", "DIGEST", "REASON"}}
+	sources := render.Table{Header: []string{"SOURCE", "TARGET", "STORED", "CANDIDATE", "NEXT SCAN", "ROLLOUT", "PROBLEM", "IMAGE"}, Narrow: 7}
+	versions := render.Table{Header: []string{"SOURCE", "TARGET", "VERSION", "CREATED", "SEEN", "DIGEST", "REASON"}}
 	for _, src := range d.Sources {
 		next, problem := "-", []string{}
 		if src.Scan != nil {
@@ -169,13 +171,13 @@ func versionTables(d api.ComponentVersions) []render.Table {
 				problem = append(problem, "the last scan failed: "+src.Scan.Error)
 			}
 		}
-		for _, text := range []string{src.Problem, src.Warning, d.Problem} {
+		for _, text := range []string{src.Problem, src.Warning} {
 			if text != "" {
 				problem = append(problem, text)
 			}
 		}
 		sources.Rows = append(sources.Rows, []string{
-			nameOfSource(src), withDigest(src.Stored, src.StoredDigest), cmp.Or(withDigest(src.Candidate, src.CandidateDigest), "-"), next, strings.Join(problem, "; "), src.Image,
+			nameOfSource(src), cmp.Or(src.Target, "-"), withDigest(src.Stored, src.StoredDigest), cmp.Or(withDigest(src.Candidate, src.CandidateDigest), "-"), next, cmp.Or(src.Rollout, "-"), strings.Join(problem, "; "), src.Image,
 		})
 		for _, v := range src.Versions {
 			why := v.Reason
@@ -189,7 +191,7 @@ func versionTables(d api.ComponentVersions) []render.Table {
 				why += "; the tag was moved from " + shortDigest(v.PreviousDigest)
 			}
 			versions.Rows = append(versions.Rows, []string{
-				nameOfSource(src), v.Version, render.TimeOr(v.CreatedAt, "-"), render.Time(v.FirstSeenAt), cmp.Or(shortDigest(v.Digest), "-"), strings.TrimPrefix(why, "; "),
+				nameOfSource(src), cmp.Or(src.Target, "-"), v.Version, render.TimeOr(v.CreatedAt, "-"), render.Time(v.FirstSeenAt), cmp.Or(shortDigest(v.Digest), "-"), strings.TrimPrefix(why, "; "),
 			})
 		}
 	}
@@ -197,9 +199,9 @@ func versionTables(d api.ComponentVersions) []render.Table {
 	for _, h := range d.Holds {
 		holds.Rows = append(holds.Rows, []string{withDigest(h.Version, h.Digest), cmp.Or(h.Image, "-"), h.By, render.Time(h.At), h.Reason})
 	}
-	pins := render.Table{Header: []string{"PINNED BY", "VERSION"}}
+	pins := render.Table{Header: []string{"PINNED BY", "VERSION", "TARGET"}}
 	for _, p := range d.Pins {
-		pins.Rows = append(pins.Rows, []string{p.Kind + "/" + p.ID, p.Version})
+		pins.Rows = append(pins.Rows, []string{p.Kind + "/" + p.ID, p.Version, p.Target})
 	}
 	return slices.DeleteFunc([]render.Table{sources, versions, holds, pins}, func(t render.Table) bool { return len(t.Rows) == 0 })
 }

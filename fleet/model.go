@@ -34,6 +34,8 @@ type Rules struct {
 	Protected []string
 	// SecondPerson requires that the actor that approves a stage has neither created the rollout nor last changed its stages.
 	SecondPerson bool
+	// VersionRollouts is the number of open rollouts that version policies may propose; 0: DefaultVersionRollouts.
+	VersionRollouts int
 	// RefuseSecrets refuses new patches whose paths look like those of secrets. Otherwise there is a warning.
 	RefuseSecrets bool
 }

@@ -190,38 +190,48 @@ func takesAway(ch Change) bool {
 	case KindPolicy: // they need a right of their own
 		return true
 	case KindSource:
-		return suspends(ch, func(obj map[string]any) map[string]any { return obj })
+		return suspends(ch, func(obj map[string]any) map[string]any { return map[string]any{"": obj} })
 	case KindComponent:
 		return suspends(ch, func(obj map[string]any) map[string]any {
-			of, _ := obj["version_policy"].(map[string]any)
-			return of
+			formerPolicy(obj)
+			policies, _ := obj["version_policies"].(map[string]any)
+			return policies
 		})
 	default:
 		return kindUses[ch.Kind].derived
 	}
 }
 
-// suspends reports whether a change only sets the field suspended of an object in a document.
+// suspends reports whether a change only sets the field suspended of objects in a document, and ends the suspension of none.
 func suspends(ch Change, in func(map[string]any) map[string]any) bool {
 	if ch.Before == nil || ch.After == nil {
 		return false
 	}
 	var texts [2][]byte
+	var suspended [2]map[string]bool
 	for i, body := range []json.RawMessage{ch.Before, ch.After} {
 		obj, err := unstructured.Decode(body)
 		if err != nil {
 			return false
 		}
-		of := in(obj)
-		if suspended, _ := of["suspended"].(bool); of == nil || suspended != (i == 1) {
-			return false
+		suspended[i] = map[string]bool{}
+		for name, v := range in(obj) {
+			of, _ := v.(map[string]any)
+			if set, _ := of["suspended"].(bool); set {
+				suspended[i][name] = true
+			}
+			delete(of, "suspended")
 		}
-		delete(of, "suspended")
 		if texts[i], err = jsontext.Canonical(obj); err != nil {
 			return false
 		}
 	}
-	return bytes.Equal(texts[0], texts[1])
+	for name := range suspended[0] {
+		if !suspended[1][name] {
+			return false
+		}
+	}
+	return len(suspended[1]) > len(suspended[0]) && bytes.Equal(texts[0], texts[1])
 }
 
 // checkPolicyRules refuses a change that a policy refuses, unless the guard names the policy and the commit has a reason. It adds the

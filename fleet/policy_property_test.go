@@ -68,7 +68,7 @@ type policyFleet struct {
 func newPolicyFleet(rt *rapid.T, t *testing.T) *policyFleet {
 	f := &policyFleet{world: drifted(rt, t, 0), matches: map[string]func(*policy.Version) bool{}, changed: map[string]int{}, known: seenVersions("1.0.0")}
 	f.must(both(
-		patch(KindComponent, "c0", `{"component_version":"1.0.0","version_policy":{"range":">=1","action":"apply"}}`),
+		patch(KindComponent, "c0", `{"component_version":"1.0.0","version_policies":{"catalog":{"range":">=1","action":"apply"}}}`),
 		patch(KindCluster, "k0", `{"labels":{"tier":"dev"}}`), patch(KindCluster, "k1", `{"labels":{"tier":"prod"},"environment":"prod"}`),
 		create(KindLayer, `{"id":"l","priority":10,"selector":"tier=dev","namespaces":[{"id":"n0"}]}`),
 		create(KindSource, `{"id":"s","url":"oci://registry.example.com/x","tag":"prod"}`)))
@@ -103,7 +103,7 @@ func (f *policyFleet) prepareExempt(rt *rapid.T) {
 // exemptAction draws a change that no policy may refuse, or one that is similar and that policies may refuse.
 func (f *policyFleet) exemptAction(rt *rapid.T) propertyAction {
 	freeze := create(KindFreeze, fmt.Sprintf(`{"id":"f%d","selector":"tier=none","reason":"x"}`, f.last()))
-	suspend := patch(KindComponent, "c0", `{"version_policy":{"suspended":true}}`)
+	suspend := patch(KindComponent, "c0", `{"version_policies":{"catalog":{"suspended":true}}}`)
 	bump := patch(KindComponent, "c1", fmt.Sprintf(`{"oci_tag":"v%d"}`, f.last()))
 	policy := f.state.All(KindPolicy)[0].ID
 	exempt := map[string]func(*Tx) error{
@@ -192,7 +192,7 @@ func (f *policyFleet) action(rt *rapid.T) propertyAction {
 		f.known = append(f.known, seenVersions(pick("1.1.0", "1.2.0", "2.0.0"))...)
 		known := f.known
 		return propertyAction{name: "version", kind: "version", edit: func(tx *Tx) error {
-			changed, err := tx.MoveVersions("c0", func(string) []KnownVersion { return known }, f.now, func(*Tx, string) {})
+			changed, err := tx.MoveVersions("c0", func(string) []KnownVersion { return known }, f.now, func(*Tx, string, *Subject) {})
 			if err == nil && !changed {
 				err = errors.New("no new version")
 			}

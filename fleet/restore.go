@@ -98,16 +98,22 @@ func (tx *Tx) suspendPoliciesOf(docs []*Document, of func(*Document) bool) error
 
 // suspended returns a component with its version policies suspended, or the same document if it has none that are not.
 func (ks *kindSet) suspended(d *Document) (*Document, error) {
-	if p := d.Component(); !hasPolicies(p) || policyOf(p).Suspended {
+	targets := movingTargets(d.Component(), true)
+	if len(targets) == 0 {
 		return d, nil
 	}
 	obj, err := unstructured.Decode(d.Body)
 	if err != nil {
 		return nil, d.Unreadable(err)
 	}
-	policy := unstructured.NestedObject(obj, "version_policy")
-	policy["suspended"] = true
-	obj["version_policy"] = policy
+	formerPolicy(obj)
+	policies := unstructured.NestedObject(obj, "version_policies")
+	for _, target := range targets {
+		policy := unstructured.NestedObject(policies, target)
+		policy["suspended"] = true
+		policies[target] = policy
+	}
+	obj["version_policies"] = policies
 	return ks.compose(KindComponent, d.ID, nil, obj, nil)
 }
 

@@ -49,7 +49,7 @@ var readsStored = map[string]string{
 	"State.sharedByDefinitions": "iterates over ids", "State.Usage": "asks whether it exists", "checkVersionPolicy": "asks whether it exists", "State.RolloutView": "asks whether it exists",
 
 	// Version policies replace stored versions, and rollouts bring these to clusters.
-	"State.componentDocument": "", "State.document": "", "State.versionTarget": "", "State.versionPins": "", "VersionMoves": "", "VersionMembers": "",
+	"State.componentDocument": "", "State.document": "", "State.compareTargets": "", "VersionPins": "", "VersionMoves": "", "VersionMembers": "",
 
 	// Clusters with other variants than before are in layerChanges.
 	"Result.affectedDirectly": "withVariants adds the variants", "State.addChangedTypes": "iterates over ids", "txValidation.redefined": "", "txValidation.changedReleases": "stages check the clusters that they reach", "State.largestBounds": "iterates over ids",

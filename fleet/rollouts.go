@@ -26,13 +26,7 @@ type rolloutCreation struct {
 	rollout *rollout // without its changes
 	change  *Tx
 	// automatic: version policies propose it; nil: a person creates it.
-	automatic *automaticRollout
-}
-
-// automaticRollout is the policies' part of a rollout that they propose.
-type automaticRollout struct {
-	principal string // who changed the policies last
-	identity  *Subject
+	automatic *policyPrincipal
 }
 
 // CreateRollout runs the operations of a rollout and creates it in the state proposed: the answers to all clusters stay the
@@ -146,7 +140,7 @@ func (n *rolloutCreation) finish(tx *Tx, c Commit) error {
 	}
 	r.Operations, r.Author, r.Principal, r.Identity = res.Commit.Operations, c.Actor, c.Actor, tx.scope.identity()
 	if n.automatic != nil { // as if the author of the policies had created it, who may not approve it alone
-		r.Author, r.Principal, r.Identity = n.automatic.principal, n.automatic.principal, n.automatic.identity
+		r.Author, r.Principal, r.Identity = n.automatic.Actor, n.automatic.Actor, n.automatic.Identity
 	}
 	r.AuthorID = personOf(r.Identity, r.Author)
 	if n.change.guard.PlanHash != "" {
@@ -213,7 +207,7 @@ func notStageable(base, next *State, ch Change) string {
 		return "a rollout cannot create documents; create it before the rollout"
 	case ch.After == nil:
 		return "a rollout cannot delete documents; delete it after the rollout"
-	case ch.Kind == KindComponent && encodedPolicies(base.docs[KindComponent][ch.ID]) != encodedPolicies(next.docs[KindComponent][ch.ID]):
+	case ch.Kind == KindComponent && !samePolicies(base.docs[KindComponent][ch.ID], next.docs[KindComponent][ch.ID]):
 		return "a rollout cannot change version policies, which change no cluster by themselves; change them before the rollout"
 	case ch.Kind == KindLayer && base.docs[KindLayer][ch.ID].layer().Priority != next.docs[KindLayer][ch.ID].layer().Priority:
 		return "a rollout cannot change the priority of a layer"

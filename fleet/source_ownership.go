@@ -207,12 +207,12 @@ func (v *txValidation) checkManagedPolicies(edits []edit) {
 }
 
 func (v *txValidation) checkManagedPolicy(d *Document) {
-	if d == nil || !hasPolicies(d.Component()) || policyOf(d.Component()).Suspended {
+	if d == nil || len(movingTargets(d.Component(), true)) == 0 {
 		return
 	}
 	source, file, managed := v.next.Manager(KindComponent, d.ID)
 	p := Problem{
-		Pointer: "/version_policy", Kind: KindComponent, ID: d.ID,
+		Pointer: "/version_policies", Kind: KindComponent, ID: d.ID,
 		Detail: fmt.Sprintf("component %q is managed by source %q (%s), so no policy can move its version: change the version in the file, for example with pull requests of Renovate", d.ID, source, file),
 	}
 	if managed && !slices.Contains(v.problems, p) {

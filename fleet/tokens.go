@@ -198,6 +198,12 @@ func withoutIdentity(body json.RawMessage) (json.RawMessage, error) {
 		return nil, err
 	}
 	delete(obj, "identity")
+	principals, _ := obj["principals"].(map[string]any)
+	for _, p := range principals {
+		if principal, ok := p.(map[string]any); ok {
+			delete(principal, "identity")
+		}
+	}
 	return jsontext.Canonical(obj)
 }
 

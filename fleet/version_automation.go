@@ -69,7 +69,7 @@ func (tx *Tx) automation(component string) *versionAutomation {
 
 // recordAutomation records an edit of the record of a component; an empty record is deleted.
 func (tx *Tx) recordAutomation(a *versionAutomation) error {
-	if a.Principal == "" && len(a.Holds)+len(a.Replaced)+len(a.Left) == 0 {
+	if a.Principal == "" && len(a.Principals)+len(a.Holds)+len(a.Replaced)+len(a.Left) == 0 {
 		if tx.raw(KindVersionAutomation, a.ID) != nil {
 			tx.record(KindVersionAutomation, a.ID, nil)
 		}
@@ -119,19 +119,20 @@ func (tx *Tx) updateVersionRecords(c Commit) error {
 
 // componentsWithVersionChanges returns the components whose policies or stored versions may differ from the base.
 func (tx *Tx) componentsWithVersionChanges() map[string]bool {
-	out, layers := map[string]bool{}, false
+	out, layers := map[string]bool{}, []string{}
 	for key := range tx.edits {
 		if key.kind == KindComponent {
 			out[key.id] = true
 		}
-		layers = layers || key.kind == KindLayer
+		if key.kind == KindLayer {
+			layers = append(layers, layerTarget+key.id)
+		}
 	}
-	if !layers {
+	if len(layers) == 0 {
 		return out
 	}
 	tx.each(KindComponent, func(d *Document) {
-		layer := policyOf(d.Component()).Layer
-		if _, edited := tx.edits[docKey{KindLayer, layer}]; edited && layer != "" && hasPolicies(d.Component()) {
+		if slices.ContainsFunc(layers, func(target string) bool { return moves(d.Component(), target) }) {
 			out[d.ID] = true
 		}
 	})
@@ -148,59 +149,50 @@ func (tx *Tx) updateVersionRecord(id string, c Commit) error {
 		return nil
 	}
 	held := tx.automation(id)
-	policies := encodedPolicies(is)
 	retyped := was != nil && was.Component().Type != is.Component().Type
 	if retyped {
 		held.Holds, held.Replaced, held.Left = nil, nil, nil // they are versions of another artifact
 	}
-	if retyped || policies != encodedPolicies(was) {
-		held.Principal, held.Identity = c.Actor, tx.scope.identity()
+	targets, principals := policyTargets(is.Component()), map[string]policyPrincipal{}
+	for _, target := range targets {
+		if principals[target] = held.principal(target); retyped || encodedPolicy(is, target) != encodedPolicy(was, target) {
+			principals[target] = policyPrincipal{c.Actor, tx.scope.identity()}
+		}
+		if was != nil && !retyped {
+			tx.holdReplaced(held, targetAmong(is.Component(), target, tx.base.document), targetAmong(is.Component(), target, tx.raw), c)
+		}
 	}
-	if policies == "" {
-		held.Principal, held.Identity = "", nil
-	}
-	switch {
-	case was == nil || retyped:
-	case policies != "":
-		tx.holdReplaced(held, is.Component(), tx.targetOf(is.Component(), tx.base.document), tx.targetOf(is.Component(), tx.raw), c)
-	case hasPolicies(was.Component()):
-		held.leavePolicies(was.Component(), tx.targetOf(was.Component(), tx.base.document))
+	held.Principals, held.Principal, held.Identity = principals, "", nil
+	if was != nil && !retyped {
+		for _, target := range movingTargets(was.Component(), false) {
+			if !slices.Contains(targets, target) {
+				held.leavePolicies(targetAmong(was.Component(), target, tx.base.document))
+			}
+		}
 	}
 	return tx.recordAutomation(held)
 }
 
-// document returns a stored document; nil: there is none.
-func (s *State) document(kind Kind, id string) *Document { return s.docs[kind][id] }
-
-// targetOf returns the target of a component's policies among some documents; without settings if there is none.
-func (tx *Tx) targetOf(p *api.PlatformComponent, document func(Kind, string) *Document) *versionTarget {
-	kind, id := KindComponent, p.ID
-	if layer := policyOf(p).Layer; layer != "" {
-		kind, id = KindLayer, layer
+// leavePolicies records the versions that are stored when the policy of a target is removed.
+func (a *versionAutomation) leavePolicies(t *versionTarget) {
+	leave := func(image, stored string) {
+		key := leftKey(t.name, image)
+		a.leave(key, a.previous(key, stored), "")
 	}
-	d := document(kind, id)
-	if d == nil {
-		return &versionTarget{component: p, kind: kind, id: id}
+	if policyOf(t.component, t.name).Range != "" {
+		leave("", t.chart().version)
 	}
-	t := readTarget(p, d)
-	return &t
-}
-
-// leavePolicies records the versions that are stored when the policies of a component are removed.
-func (a *versionAutomation) leavePolicies(p *api.PlatformComponent, t *versionTarget) {
-	if policyOf(p).Range != "" {
-		a.leave("", a.previous("", t.chart().version), "")
-	}
-	for i := range p.ImagePolicies {
-		if image := &p.ImagePolicies[i]; image.Track.Range != "" {
-			a.leave(image.Image, a.previous(image.Image, t.image(image).version), "")
+	for i := range t.component.ImagePolicies {
+		if image := &t.component.ImagePolicies[i]; image.Track.Range != "" {
+			leave(image.Image, t.image(image).version)
 		}
 	}
 }
 
-// holdReplaced holds the versions that a commit takes back: it replaces them by older ones, by digests that were replaced before, or
+// holdReplaced holds the versions that a commit takes back in a target: it replaces them by older ones, by digests that were replaced before, or
 // through a revert or restore. The older version may be stored in a later commit than the one that removes the newer one.
-func (tx *Tx) holdReplaced(held *versionAutomation, p *api.PlatformComponent, was, is *versionTarget, c Commit) {
+func (tx *Tx) holdReplaced(held *versionAutomation, was, is *versionTarget, c Commit) {
+	p, target := is.component, is.name
 	recalled := tx.reverts && c.Actor != VersionAutomation
 	hold := func(h VersionHold, to string) {
 		h.At, h.By, h.Reason = c.At, c.Actor, "replaced by "+to
@@ -210,13 +202,14 @@ func (tx *Tx) holdReplaced(held *versionAutomation, p *api.PlatformComponent, wa
 		tx.addHold(held, h)
 	}
 	takenBack := func(image, from, to string) {
-		previous := held.previous(image, from)
+		key := leftKey(target, image)
+		previous := held.previous(key, from)
 		if isLower(to, previous) {
 			hold(VersionHold{Image: image, Version: previous}, to)
 		}
-		held.leave(image, previous, to)
+		held.leave(key, previous, to)
 	}
-	if policyOf(p).Range != "" {
+	if policyOf(p, target).Range != "" {
 		takenBack("", was.chart().version, is.chart().version)
 	}
 	for i := range p.ImagePolicies {
@@ -227,10 +220,10 @@ func (tx *Tx) holdReplaced(held *versionAutomation, p *api.PlatformComponent, wa
 		case image.Track.Range != "":
 			takenBack(image.Image, from.version, to.version)
 		case image.Track.Tag == "" || from.digest == "" || from.digest == to.digest:
-		case recalled || held.replaced(image.Image, to.digest):
+		case recalled || held.replaced(target, image.Image, to.digest):
 			hold(VersionHold{Image: image.Image, Version: cmp.Or(from.version, image.Track.Tag), Digest: from.digest}, cmp.Or(to.digest, "no digest"))
 		default:
-			held.replace(image.Image, from.digest)
+			held.replace(target, image.Image, from.digest)
 		}
 	}
 }
@@ -277,7 +270,12 @@ func (tx *Tx) holdVersionsOfRollouts(c Commit) error {
 // holdRollout holds the versions that a rollout would move components with policies to.
 func (tx *Tx) holdRollout(r *rollout, how string, c Commit) error {
 	for _, ch := range r.Changes {
-		if ch.Kind != KindComponent && ch.Kind != KindLayer {
+		target := catalogTarget
+		switch ch.Kind {
+		case KindComponent:
+		case KindLayer:
+			target = layerTarget + ch.ID
+		default:
 			continue
 		}
 		before, err := tx.kinds.document(Record{Kind: ch.Kind, ID: ch.ID, Body: ch.Before})
@@ -290,15 +288,12 @@ func (tx *Tx) holdRollout(r *rollout, how string, c Commit) error {
 		}
 		var of []*api.PlatformComponent
 		tx.each(KindComponent, func(d *Document) {
-			p := d.Component()
-			layer := policyOf(p).Layer
-			if hasPolicies(p) && (ch.Kind == KindComponent && layer == "" && ch.ID == p.ID || ch.Kind == KindLayer && layer == ch.ID) {
+			if p := d.Component(); moves(p, target) && (ch.Kind == KindLayer || ch.ID == p.ID) {
 				of = append(of, p)
 			}
 		})
 		for _, p := range of {
-			was, is := readTarget(p, before), readTarget(p, after)
-			if err := tx.holdMoved(p, &was, &is, fmt.Sprintf("rollout %q was %s", r.ID, how), c); err != nil {
+			if err := tx.holdMoved(readTarget(p, before), readTarget(p, after), fmt.Sprintf("rollout %q was %s", r.ID, how), c); err != nil {
 				return err
 			}
 		}
@@ -306,15 +301,16 @@ func (tx *Tx) holdRollout(r *rollout, how string, c Commit) error {
 	return nil
 }
 
-// holdMoved holds the versions that differ between two versions of the target of a component's policies.
-func (tx *Tx) holdMoved(p *api.PlatformComponent, was, is *versionTarget, reason string, c Commit) error {
+// holdMoved holds the versions that differ between two versions of the target of a component's policy.
+func (tx *Tx) holdMoved(was, is *versionTarget, reason string, c Commit) error {
+	p := is.component
 	held := tx.automation(p.ID)
 	hold := func(image string, from, to storedVersion, digest string) {
 		if to.version != "" && to.problem == "" && (from.version != to.version || from.digest != to.digest) && !isLower(to.version, from.version) {
 			tx.addHold(held, VersionHold{Image: image, Version: to.version, Digest: digest, At: c.At, By: c.Actor, Reason: reason})
 		}
 	}
-	if policyOf(p).Range != "" {
+	if policyOf(p, is.name).Range != "" {
 		hold("", was.chart(), is.chart(), "")
 	}
 	for i := range p.ImagePolicies {

@@ -32,19 +32,33 @@ type KnownVersion struct {
 // versionAutomation is the value of such a document.
 type versionAutomation struct {
 	ID string `json:"id"` // of the component
-	// Principal is the actor who last changed the policies, Identity its identity if it is one of an issuer.
+	// Principals are who last changed the policies, by target.
+	Principals map[string]policyPrincipal `json:"principals,omitempty"`
+	// Principal and Identity are those of the one policy that a component had in development versions.
 	Principal string        `json:"principal,omitempty"`
 	Identity  *Subject      `json:"identity,omitempty"`
 	Holds     []VersionHold `json:"holds,omitempty"`
 	// Replaced are digests that were replaced by others, the newest last. A tag that refers to one of them again has moved back.
 	Replaced []replacedDigest `json:"replaced,omitempty"`
-	// Left are the versions that were stored last, by image, while no semantic version or no policy is; "" is the component's own.
+	// Left are the versions that were stored last, by target and image, while no semantic version or no policy is: see leftKey.
 	Left map[string]string `json:"left,omitempty"`
 }
 
+// policyPrincipal is who last changed the policy of a target, or those of images: an actor, and its identity if it is one of an issuer.
+type policyPrincipal struct {
+	Actor    string   `json:"actor"`
+	Identity *Subject `json:"identity,omitempty"`
+}
+
 type replacedDigest struct {
+	Layer  string `json:"layer,omitempty"` // empty: in the catalog
 	Image  string `json:"image"`
 	Digest string `json:"digest"`
+}
+
+// leftKey returns the key of a target and an image in Left: the image, after the layer and a space. The component itself has no image.
+func leftKey(target, image string) string {
+	return strings.TrimLeft(layerOf(target)+" "+image, " ")
 }
 
 // VersionHold is a version that no policy moves to.
@@ -74,11 +88,12 @@ func (s *State) versionAutomation(component string) *versionAutomation {
 	return &versionAutomation{ID: component}
 }
 
-// VersionPrincipal returns the actor who last changed the policies of a component, and the identity of an actor of an issuer. The
-// component's moves need the rights of this actor. An empty actor may do nothing.
-func VersionPrincipal(st *State, component string) (actor string, identity *Subject) {
-	held := st.Whole().versionAutomation(component)
-	return held.Principal, held.Identity
+// principal returns who last changed the policies of a target. Its moves need the rights of this actor. An empty actor may do nothing.
+func (a *versionAutomation) principal(target string) policyPrincipal {
+	if p, found := a.Principals[target]; found {
+		return p
+	}
+	return policyPrincipal{a.Principal, a.Identity}
 }
 
 // holdOf returns the hold of a version; nil: it is not held.
@@ -104,28 +119,31 @@ func (h *VersionHold) holds(k KnownVersion) bool {
 }
 
 // previous returns the version that a commit replaces: the stored one, or a higher one that was stored before there was none.
-func (a *versionAutomation) previous(image, stored string) string {
-	if left := a.Left[image]; left != "" && (parseVersion(stored) == nil || isLower(stored, left)) {
+func (a *versionAutomation) previous(key, stored string) string {
+	if left := a.Left[key]; left != "" && (parseVersion(stored) == nil || isLower(stored, left)) {
 		return left
 	}
 	return stored
 }
 
 // leave records the previous version while the stored one is not semantic.
-func (a *versionAutomation) leave(image, previous, stored string) {
+func (a *versionAutomation) leave(key, previous, stored string) {
 	if parseVersion(stored) != nil || parseVersion(previous) == nil {
-		delete(a.Left, image)
+		delete(a.Left, key)
 		return
 	}
 	if a.Left == nil {
 		a.Left = map[string]string{}
 	}
-	a.Left[image] = previous
+	a.Left[key] = previous
 }
 
-// replaced reports whether a digest of an image was replaced by another one.
-func (a *versionAutomation) replaced(image, digest string) bool {
-	return slices.ContainsFunc(a.Replaced, func(r replacedDigest) bool { return r.Digest == digest && sameImage(r.Image, image) })
+// replaced reports whether a digest of an image was replaced by another one in a target.
+func (a *versionAutomation) replaced(target, image, digest string) bool {
+	layer := layerOf(target)
+	return slices.ContainsFunc(a.Replaced, func(r replacedDigest) bool {
+		return r.Digest == digest && r.Layer == layer && sameImage(r.Image, image)
+	})
 }
 
 // sameImage reports whether two names are those of one image, such as redis and docker.io/library/redis.
@@ -168,11 +186,11 @@ func (a *versionAutomation) hold(h VersionHold) (added bool) {
 }
 
 // replace records that a digest was replaced.
-func (a *versionAutomation) replace(image, digest string) {
-	if digest == "" || a.replaced(image, digest) {
+func (a *versionAutomation) replace(target, image, digest string) {
+	if digest == "" || a.replaced(target, image, digest) {
 		return
 	}
-	if a.Replaced = append(a.Replaced, replacedDigest{image, digest}); len(a.Replaced) > maxReplacedDigests {
+	if a.Replaced = append(a.Replaced, replacedDigest{layerOf(target), image, digest}); len(a.Replaced) > maxReplacedDigests {
 		a.Replaced = a.Replaced[1:]
 	}
 }

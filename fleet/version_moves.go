@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -15,31 +16,66 @@ import (
 // KnownVersions returns the known versions of a component and its images.
 type KnownVersions func(component string) []KnownVersion
 
-// maxAutomaticRollouts is the number of open rollouts that policies may propose: the others are for people.
-const maxAutomaticRollouts = maxRollouts / 2
+// DefaultVersionRollouts and MaxVersionRollouts are the default and the highest value of [Rules.VersionRollouts]: other open rollouts are
+// for people.
+const (
+	DefaultVersionRollouts = maxRollouts / 2
+	MaxVersionRollouts     = maxRollouts * limitedTotal / 100
+)
 
-// VersionMoves returns the names of the moves that the fleet has policies for, sorted: that of a component is its id, that of several
-// components the group of their policies, after "group/". The caller passes each to [Tx.MoveVersions], in a commit of its own.
+// ErrVersionWaits is the error of a move that would propose a rollout while too many are open. It is tried again when one ends.
+var ErrVersionWaits = errorf(CodeLimitExceeded, "it waits for its place: as many rollouts are open as version policies may propose (VERSION_ROLLOUTS); complete or abort some of them")
+
+// VersionMoves returns the names of the moves that the fleet has policies for. That of a component is its id, that of several components
+// the group of their policies, after "group/"; with "@" and the layer if their versions move in a layer. They are sorted by component or
+// group, then by the precedence of the layer, the lowest first. The caller passes each to [Tx.MoveVersions], in a commit of its own.
 func VersionMoves(st *State) []string {
 	names := map[string]bool{}
 	for _, d := range st.docs[KindComponent] {
-		if p := d.Component(); hasPolicies(p) && policyOf(p).Action != versionsNotify {
-			names[VersionMoveOf(p)] = true
+		p := d.Component()
+		for _, target := range movingTargets(p, false) {
+			if policyOf(p, target).Action != versionsNotify {
+				names[moveOf(p, target)] = true
+			}
 		}
 	}
-	return sortedKeys(names)
+	moves := sortedKeys(names)
+	slices.SortStableFunc(moves, func(a, b string) int {
+		one, _, _ := strings.Cut(a, "@")
+		other, _, _ := strings.Cut(b, "@")
+		return cmp.Or(strings.Compare(one, other), st.compareTargets(targetOfMove(a), targetOfMove(b)))
+	})
+	return moves
 }
 
 // VersionMembers returns the components of a move, sorted.
 func VersionMembers(st *State, move string) []string {
 	var ids []string
+	target := targetOfMove(move)
 	for id, d := range st.docs[KindComponent] {
-		if p := d.Component(); hasPolicies(p) && VersionMoveOf(p) == move {
+		if p := d.Component(); moves(p, target) && moveOf(p, target) == move {
 			ids = append(ids, id)
 		}
 	}
 	slices.Sort(ids)
 	return ids
+}
+
+// VersionMoveSince returns when the service first saw a version that a move would make, the earliest of several. Moves that wait for a
+// place are made in this order. Not found: nothing moves.
+func VersionMoveSince(st *State, move string, known KnownVersions, now time.Time) (since time.Time, found bool, err error) {
+	m, err := decideMove(st, move, known, now)
+	if err != nil || m.policy.Action == versionsNotify {
+		return since, false, err
+	}
+	for i := range m.changes {
+		for _, k := range m.changes[i].moved() {
+			if !found || k.FirstSeen.Before(since) {
+				since, found = k.FirstSeen, true
+			}
+		}
+	}
+	return since, found, nil
 }
 
 // versionMove is the decided change of a move.
@@ -51,43 +87,53 @@ type versionMove struct {
 }
 
 // MoveVersions evaluates the policies of a move on the Tx's base, and makes the change that they decide: it proposes a rollout named
-// auto-COMPONENT or auto-GROUP, rewrites it while it is proposed, starts it, or changes the documents. It reports whether there is
-// anything to commit. The actor of the commit must be [VersionAutomation]. A change that policies refuse stays a proposed rollout, whose
-// description names them.
+// auto-COMPONENT or auto-GROUP, with ".LAYER" for a layer; rewrites it while it is proposed, starts it, or changes the documents. It
+// reports whether there is anything to commit. The actor of the commit must be [VersionAutomation]. A change that policies refuse stays a
+// proposed rollout, whose description names them.
 //
-// limit must limit a Tx to the rights of the principal of a component, as the server does for rollouts, and set its [Tx.Approvers]. It is
+// limit must limit a Tx to the rights of an actor with an identity, as the server does for rollouts, and set its [Tx.Approvers]. It is
 // called for tx and for attempts of the same change, one for each further principal of a group. A refusal of one refuses the move.
-func (tx *Tx) MoveVersions(move string, known KnownVersions, now time.Time, limit func(tx *Tx, component string)) (changed bool, err error) {
+func (tx *Tx) MoveVersions(move string, known KnownVersions, now time.Time, limit func(tx *Tx, actor string, identity *Subject)) (changed bool, err error) {
 	m, err := decideMove(tx.base, move, known, now)
 	if err != nil || m.policy.Action == versionsNotify {
 		return false, err
 	}
-	for i, id := range slices.Backward(m.components) {
-		attempt := tx
-		if i > 0 { // the last one, for the first component, is tx itself
-			if samePrincipal(tx.base.versionAutomation(id), tx.base.versionAutomation(m.components[0])) {
-				continue
-			}
-			attempt = tx.base.Begin()
-			attempt.work = tx.work
+	limitTo := func(p policyPrincipal) func(*Tx) { return func(tx *Tx) { limit(tx, p.Actor, p.Identity) } }
+	for _, id := range m.components[1:] {
+		of := tx.base.principalOf(m.name, id)
+		if of.equal(tx.base.principalOf(m.name, m.components[0])) {
+			continue
 		}
-		limit(attempt, id)
-		changed, err = attempt.move(m, now, func(probe *Tx) { limit(probe, id) })
-		if err != nil || !changed {
+		change := func(attempt *Tx) (bool, error) { return attempt.move(m, now, limitTo(of)) }
+		if changed, err := tx.attempt(now, limitTo(of), change); err != nil || !changed {
 			return false, err
 		}
-		if attempt != tx {
-			if _, err := attempt.Finish(Commit{At: now, Actor: VersionAutomation}); err != nil {
-				return false, err
-			}
-		}
 	}
-	return changed, nil
+	of := limitTo(tx.base.principalOf(m.name, m.components[0]))
+	of(tx)
+	return tx.move(m, now, of)
 }
 
-// samePrincipal reports whether the same actor, with the same identity, changed the policies of two components last.
-func samePrincipal(a, b *versionAutomation) bool {
-	return a.Principal == b.Principal && a.Identity.equal(b.Identity)
+// attempt makes a change with limits, but does not keep it. It reports whether there was one.
+func (tx *Tx) attempt(now time.Time, limit func(*Tx), change func(*Tx) (bool, error)) (changed bool, err error) {
+	attempt := tx.base.Begin()
+	attempt.work = tx.work
+	limit(attempt)
+	if changed, err = change(attempt); err != nil || !changed {
+		return false, err
+	}
+	_, err = attempt.Finish(Commit{At: now, Actor: VersionAutomation})
+	return err == nil, err
+}
+
+// principalOf returns whose rights a component of a move needs.
+func (s *State) principalOf(move, component string) policyPrincipal {
+	return s.versionAutomation(component).principal(targetOfMove(move))
+}
+
+// equal reports whether two principals are the same actor with the same identity.
+func (p policyPrincipal) equal(other policyPrincipal) bool {
+	return p.Actor == other.Actor && p.Identity.equal(other.Identity)
 }
 
 // equal reports whether two identities are the same.
@@ -103,15 +149,16 @@ func (s *Subject) equal(other *Subject) bool {
 // decideMove evaluates the policies of all components of a move.
 func decideMove(st *State, move string, known KnownVersions, now time.Time) (versionMove, error) {
 	out := versionMove{name: move, components: VersionMembers(st, move)}
+	target := targetOfMove(move)
 	var reports []VersionReport
 	for i, id := range out.components {
-		policy := policyOf(st.componentDocument(id).Component())
+		policy := policyOf(st.componentDocument(id).Component(), target)
 		if i == 0 {
 			out.policy = policy
 		} else if policy.Action != out.policy.Action || policy.Strategy != out.policy.Strategy {
 			return out, errorf(CodeConflict, "the policies of the group %q differ in action or strategy: components %q and %q", policy.Group, out.components[0], id)
 		}
-		reports = append(reports, EvaluateVersions(st, id, known(id), now))
+		reports = append(reports, EvaluateVersions(st, id, target, known(id), now))
 	}
 	if len(reports) == 0 {
 		out.policy.Action = versionsNotify
@@ -122,8 +169,8 @@ func decideMove(st *State, move string, known KnownVersions, now time.Time) (ver
 	}
 	for _, r := range reports {
 		p := st.componentDocument(r.Component).Component()
-		target, problem := st.versionTarget(p)
-		change := componentMove{target: target, images: map[string]*KnownVersion{}}
+		of, problem := st.versionTarget(p, target)
+		change := componentMove{target: of, images: map[string]*KnownVersion{}}
 		if problem != "" {
 			continue
 		}
@@ -250,22 +297,19 @@ func (m *versionMove) applyTo(tx *Tx) error {
 // applyMove changes the documents at once. If a freeze, the guard or a policy refuses that, it changes nothing, and the caller proposes a
 // rollout.
 func (tx *Tx) applyMove(m versionMove, now time.Time, limit func(*Tx)) (refused *Error, err error) {
-	attempt := tx.base.Begin()
-	attempt.work = tx.work
-	limit(attempt)
-	attempt.Guard(Guard{Careful: true})
-	if err := m.applyTo(attempt); err != nil {
-		return nil, err
+	change := func(tx *Tx) (bool, error) {
+		tx.Guard(Guard{Careful: true})
+		return true, m.applyTo(tx)
 	}
-	_, err = attempt.Finish(Commit{At: now, Actor: VersionAutomation})
+	_, err = tx.attempt(now, limit, change)
 	if e, ok := errors.AsType[*Error](err); ok && (e.Code == CodeConfirm || e.Code == CodeFrozen || e.Code == CodePolicy) {
 		return e, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	tx.Guard(Guard{Careful: true})
-	return nil, m.applyTo(tx)
+	_, err = change(tx)
+	return nil, err
 }
 
 // proposeMove creates the rollout of a move, or rewrites the proposed one. The approvals of a rewritten rollout end. refused is why the
@@ -276,7 +320,7 @@ func (tx *Tx) proposeMove(m versionMove, proposed *Document, refused *Error) err
 	for i := range m.changes {
 		versions = append(versions, m.changes[i].versions()...)
 	}
-	held, others, open := tx.base.versionAutomation(m.components[0]), 0, 0
+	others, open := 0, 0
 	if tx.base.rollouts != nil {
 		for _, d := range tx.base.rollouts.open {
 			if d.ID == id {
@@ -287,8 +331,8 @@ func (tx *Tx) proposeMove(m versionMove, proposed *Document, refused *Error) err
 			}
 		}
 	}
-	if others >= maxAutomaticRollouts || open >= openRolloutLimit.limitedMax() { // an identity with limits may have created the policy
-		return errorf(CodeLimitExceeded, "%d rollouts of version policies are open, which is the most: complete or abort some of them", others)
+	if others >= cmp.Or(tx.base.rules.VersionRollouts, DefaultVersionRollouts) || open >= openRolloutLimit.limitedMax() { // an identity with limits may have created the policy
+		return ErrVersionWaits
 	}
 	n := NewRollout{ID: id, Description: m.describe(refused), Strategy: m.policy.Strategy, RolloutSettings: RolloutSettings{Advance: advanceAutomatic}}
 	r, err := tx.base.newRollout(n)
@@ -308,7 +352,8 @@ func (tx *Tx) proposeMove(m versionMove, proposed *Document, refused *Error) err
 	if err := m.applyTo(change); err != nil {
 		return err
 	}
-	creation := &rolloutCreation{NewRollout: n, rollout: r, change: change, automatic: &automaticRollout{held.Principal, held.Identity}}
+	principal := tx.base.principalOf(m.name, m.components[0])
+	creation := &rolloutCreation{NewRollout: n, rollout: r, change: change, automatic: &principal}
 	tx.beforeFinish = func(c Commit) error { return creation.finish(tx, c) }
 	tx.recordOperation(api.RevisionOperation{Op: op, Kind: string(KindRollout), ID: id})
 	return nil
@@ -328,8 +373,7 @@ func (s *State) withoutRollout(d *Document) (*State, error) {
 
 // proposes reports whether a proposed rollout makes a move, with the same strategy and principal.
 func (tx *Tx) proposes(r *rollout, m versionMove) (bool, error) {
-	held := tx.base.versionAutomation(m.components[0])
-	if r.Principal != held.Principal || !r.Identity.equal(held.Identity) {
+	if !tx.base.principalOf(m.name, m.components[0]).equal(policyPrincipal{r.Principal, r.Identity}) {
 		return false, nil
 	}
 	base, err := tx.base.withoutRollout(tx.base.docs[KindRollout][r.ID])
@@ -358,17 +402,15 @@ func (tx *Tx) startMove(m versionMove, d *Document, now time.Time, limit func(*T
 	if err != nil || waits.Reason != "" {
 		return false, err
 	}
-	attempt := tx.base.Begin()
-	attempt.work = tx.work
-	limit(attempt)
-	if _, err = attempt.ChangeRollout(d.ID, RolloutStart, step.Stage); err == nil {
-		_, err = attempt.Finish(Commit{At: now, Actor: VersionAutomation})
+	start := func(tx *Tx) (bool, error) {
+		_, err := tx.ChangeRollout(d.ID, RolloutStart, step.Stage)
+		return err == nil, err
 	}
+	_, err = tx.attempt(now, limit, start)
 	if e, ok := errors.AsType[*Error](err); ok && e.Code == CodePolicy {
 		return tx.describeRollout(d, m.describe(e))
 	}
-	_, err = tx.ChangeRollout(d.ID, RolloutStart, step.Stage)
-	return err == nil, err
+	return start(tx)
 }
 
 // describeRollout sets the description of a rollout. It reports whether it differs.

@@ -21,15 +21,21 @@ type versioned struct {
 	*world
 	known map[string][]KnownVersion
 	// limit limits automation as the server does; nil: every principal may do everything.
-	limit func(tx *Tx, component string)
+	limit func(tx *Tx, actor string)
 }
 
 // newVersioned returns a fleet with grafana 17.0.0 on four clusters, with a policy.
 func newVersioned(t *testing.T, policy string) *versioned {
 	t.Helper()
+	return newVersionedOn(t, "catalog", policy)
+}
+
+// newVersionedOn returns the fleet of newVersioned with the policy of another target.
+func newVersionedOn(t *testing.T, target, policy string) *versioned {
+	t.Helper()
 	w := &versioned{world: tiers(t, prodLayer, baseLayer), known: map[string][]KnownVersion{}}
 	w.must(create(KindStrategy, `{"id":"waves","stages":[{"name":"dev","selector":"tier=dev"}]}`))
-	w.must(patch(KindComponent, "grafana", `{"version_policy":`+policy+`}`))
+	w.must(patch(KindComponent, "grafana", fmt.Sprintf(`{"version_policies":{%q:%s}}`, target, policy)))
 	return w
 }
 
@@ -41,9 +47,10 @@ func (w *versioned) sees(component string, versions ...string) {
 // automate tries a move as the server does.
 func (w *versioned) automate(move string) (Result, bool, error) {
 	tx := w.state.Begin()
-	limit := w.limit
-	if limit == nil {
-		limit = func(*Tx, string) {}
+	limit := func(tx *Tx, actor string, _ *Subject) {
+		if w.limit != nil {
+			w.limit(tx, actor)
+		}
 	}
 	changed, err := tx.MoveVersions(move, func(id string) []KnownVersion { return w.known[id] }, w.now, limit)
 	if err != nil || !changed {
@@ -124,7 +131,7 @@ func TestNotify(t *testing.T) {
 	w.sees("grafana", "17.2.0")
 	require.Empty(t, VersionMoves(w.state))
 	require.False(t, w.moves("grafana"))
-	require.Equal(t, "17.2.0", EvaluateVersions(w.state, "grafana", w.known["grafana"], w.now).Chart.Candidate.Version)
+	require.Equal(t, "17.2.0", EvaluateVersions(w.state, "grafana", "catalog", w.known["grafana"], w.now).Chart.Candidate.Version)
 }
 
 // TestPropose: a policy proposes a rollout and rewrites it, but only while nobody has started or paused it.
@@ -135,7 +142,7 @@ func TestPropose(t *testing.T) {
 	w.sees("grafana", "17.1.0")
 	require.True(t, w.moves("grafana"))
 	require.Equal(t, "proposed", w.rolloutState("auto-grafana"))
-	require.Equal(t, "auto-grafana", EvaluateVersions(w.state, "grafana", nil, w.now).Rollout)
+	require.Equal(t, "auto-grafana", EvaluateVersions(w.state, "grafana", "catalog", nil, w.now).Rollout)
 	require.False(t, w.moves("grafana"), "it is proposed already")
 	w.sees("grafana", "17.2.0")
 	require.True(t, w.moves("grafana"))
@@ -182,7 +189,7 @@ func TestRolloutAction(t *testing.T) {
 	w = newVersioned(t, `{"range":"~17","action":"rollout"}`)
 	w.sees("grafana", "17.2.0")
 	w.must(create(KindStrategy, `{"id":"approved","stages":[{"name":"dev","selector":"tier=dev","approval":true}]}`))
-	w.as("token:ann (1)", patch(KindComponent, "grafana", `{"version_policy":{"strategy":"approved"}}`))
+	w.as("token:ann (1)", patch(KindComponent, "grafana", `{"version_policies":{"catalog":{"strategy":"approved"}}}`))
 	require.True(t, w.moves("grafana"))
 	require.False(t, w.moves("grafana"), "it waits for the approval")
 	w.as("token:bob (2)", act("auto-grafana", RolloutApprove))
@@ -213,19 +220,19 @@ func TestApplyFallsBack(t *testing.T) {
 // TestLayerTarget: a policy moves the version where the layer sets it, and nothing where the layer sets none.
 func TestLayerTarget(t *testing.T) {
 	t.Parallel()
-	w := newVersioned(t, `{"range":"~17","action":"apply","layer":"prod"}`)
+	w := newVersionedOn(t, "layer/prod", `{"range":"~17","action":"apply"}`)
 	w.sees("grafana", "17.0.5", "17.2.0")
-	require.True(t, w.moves("grafana"))
+	require.True(t, w.moves("grafana@prod"))
 	require.Equal(t, "17.0.0", w.version("grafana"))
 	d, _ := w.state.Find(KindLayer, "prod")
 	require.Equal(t, map[string]api.LayerOverride{"grafana": {ComponentVersion: "17.2.0"}}, d.layer().Overrides)
 	require.Equal(t, "17.2.0", component(t, w.state, "c3.example.com", "grafana")["component_version"])
 
-	w.must(patch(KindComponent, "grafana", `{"version_policy":{"layer":"base"}}`))
-	require.False(t, w.moves("grafana"))
-	require.Contains(t, EvaluateVersions(w.state, "grafana", w.known["grafana"], w.now).Chart.Problem, "sets no version of the component")
+	w.must(patch(KindComponent, "grafana", `{"version_policies":{"layer/prod":null,"layer/base":{"range":"~17","action":"apply"}}}`))
+	require.False(t, w.moves("grafana@base"))
+	require.Contains(t, EvaluateVersions(w.state, "grafana", "layer/base", w.known["grafana"], w.now).Chart.Problem, "sets no version of the component")
 	w.must(patch(KindLayer, "base", `{"platform_components":[{"id":"grafana","component_version":"17.1.0","oci_tag":"17.1.0"}]}`))
-	require.True(t, w.moves("grafana"))
+	require.True(t, w.moves("grafana@base"))
 	d, _ = w.state.Find(KindLayer, "base")
 	require.Equal(t, "17.2.0", d.layer().PlatformComponents[0].ComponentVersion)
 	require.Equal(t, "17.2.0", d.layer().PlatformComponents[0].OCITag, "both move if both are set")
@@ -235,18 +242,18 @@ func TestLayerTarget(t *testing.T) {
 // TestHoldsOnLayer: a layer that sets no version for a while, and then an older one, takes the newer one back.
 func TestHoldsOnLayer(t *testing.T) {
 	t.Parallel()
-	w := newVersioned(t, `{"range":"~17","action":"apply","layer":"prod"}`)
+	w := newVersionedOn(t, "layer/prod", `{"range":"~17","action":"apply"}`)
 	w.sees("grafana", "17.2.0")
-	require.True(t, w.moves("grafana"))
+	require.True(t, w.moves("grafana@prod"))
 	w.must(patch(KindLayer, "prod", `{"overrides":{"grafana":null}}`))
-	require.False(t, w.moves("grafana"))
+	require.False(t, w.moves("grafana@prod"))
 	w.must(patch(KindLayer, "prod", `{"overrides":{"grafana":{"component_version":"17.0.5"}}}`))
 	require.Equal(t, []string{"17.2.0"}, w.held("grafana"))
-	require.False(t, w.moves("grafana"))
+	require.False(t, w.moves("grafana@prod"))
 
 	// The same version again takes nothing back, and a later downgrade does.
 	w.sees("grafana", "17.3.0")
-	require.True(t, w.moves("grafana"))
+	require.True(t, w.moves("grafana@prod"))
 	w.must(patch(KindLayer, "prod", `{"overrides":{"grafana":null}}`))
 	w.must(patch(KindLayer, "prod", `{"overrides":{"grafana":{"component_version":"17.3.0"}}}`))
 	require.Equal(t, []string{"17.2.0"}, w.held("grafana"))
@@ -262,14 +269,17 @@ func TestPins(t *testing.T) {
 	w.must(assign("c0", KindComponent, "grafana", `{"component_version":"16.0.0"}`))
 	w.must(assign("c1", KindComponent, "grafana", `{"component_version":"17.2.0"}`))
 	w.must(assign("c2", KindComponent, "grafana", `{"component_version":"16.x"}`))
-	require.Equal(t, []VersionPin{{KindLayer, "prod", "17.1.0"}, {KindCluster, "c0", "16.0.0"}, {KindCluster, "c2", "16.x"}}, EvaluateVersions(w.state, "grafana", w.known["grafana"], w.now).Pins)
+	report := EvaluateVersions(w.state, "grafana", "catalog", w.known["grafana"], w.now)
+	pins, warning := VersionPins(w.state, &report)
+	require.Equal(t, []VersionPin{{KindLayer, "prod", "17.1.0"}, {KindCluster, "c0", "16.0.0"}, {KindCluster, "c2", "16.x"}}, pins)
+	require.Equal(t, "a move has no effect: every cluster with the component gets its version from layer/prod, the clusters themselves", warning)
 }
 
 // TestArtifact: a kustomize component moves its tag and its digest together, and never keeps the digest of another tag.
 func TestArtifact(t *testing.T) {
 	t.Parallel()
 	w := newVersioned(t, `{"range":"~17"}`)
-	w.must(create(KindComponent, `{"id":"apps","component_path":"./","oci_url":"oci://ghcr.io/acme/apps","oci_tag":"1.0.0","oci_digest":"`+imageDigest(1)+`","component_version":"1.0.0","version_policy":{"range":"1.x","action":"apply"}}`))
+	w.must(create(KindComponent, `{"id":"apps","component_path":"./","oci_url":"oci://ghcr.io/acme/apps","oci_tag":"1.0.0","oci_digest":"`+imageDigest(1)+`","component_version":"1.0.0","version_policies":{"catalog":{"range":"1.x","action":"apply"}}}`))
 	settings := func() []string {
 		d, _ := w.state.Find(KindComponent, "apps")
 		return []string{d.Component().OCITag, d.Component().ComponentVersion, d.Component().OCIDigest}
@@ -313,29 +323,29 @@ func TestImages(t *testing.T) {
 	require.True(t, w.moves("grafana"))
 	at(1)
 	require.False(t, w.moves("grafana"))
-	e := EvaluateVersions(w.state, "grafana", w.known["grafana"], w.now).Images[1]
+	e := EvaluateVersions(w.state, "grafana", "catalog", w.known["grafana"], w.now).Images[1]
 	require.Equal(t, "was replaced before: the tag has moved back", e.Reasons[0].Reason)
 
 	// A value that a person sets wins, and the policy says so.
 	w.must(patch(KindComponent, "grafana", `{"patches":{"live.image":"my-fork:1"}}`))
 	at(4)
 	require.False(t, w.moves("grafana"))
-	require.Contains(t, EvaluateVersions(w.state, "grafana", w.known["grafana"], w.now).Images[1].Problem, `the patch "live.image" is "my-fork:1", which the policy does not write`)
+	require.Contains(t, EvaluateVersions(w.state, "grafana", "catalog", w.known["grafana"], w.now).Images[1].Problem, `the patch "live.image" is "my-fork:1", which the policy does not write`)
 }
 
 // TestImagesOnLayer: image policies write the patches and images of a layer.
 func TestImagesOnLayer(t *testing.T) {
 	t.Parallel()
-	w := newVersioned(t, `{"layer":"prod","action":"apply"}`)
+	w := newVersionedOn(t, "layer/prod", `{"action":"apply"}`)
 	w.must(patch(KindComponent, "grafana", `{"image_policies":[{"name":"app","image":"ghcr.io/acme/app","track":{"range":">=7.0.0"},"writes":{"image.tag":"{tag}"},"images":{"name":"app"}}]}`))
 	w.known["grafana"] = []KnownVersion{{Image: "ghcr.io/acme/app", Version: "7.1.0"}}
-	require.True(t, w.moves("grafana"))
-	require.False(t, w.moves("grafana"))
+	require.True(t, w.moves("grafana@prod"))
+	require.False(t, w.moves("grafana@prod"))
 	d, _ := w.state.Find(KindLayer, "prod")
 	require.JSONEq(t, `{"replicas":"3","image.tag":"7.1.0"}`, mustJSON(t, d.layer().Patches["grafana"]))
 	require.JSONEq(t, `{"component_version":"17.1.0","images":[{"name":"app","new_name":"ghcr.io/acme/app","new_tag":"7.1.0"}]}`, mustJSON(t, d.layer().Overrides["grafana"]))
-	w.must(patch(KindComponent, "grafana", `{"version_policy":{"layer":"base"}}`))
-	require.True(t, w.moves("grafana"))
+	w.must(patch(KindComponent, "grafana", `{"version_policies":{"layer/prod":null,"layer/base":{"action":"apply"}}}`))
+	require.True(t, w.moves("grafana@base"))
 	d, _ = w.state.Find(KindLayer, "base")
 	require.JSONEq(t, `[{"id":"grafana","images":[{"name":"app","new_name":"ghcr.io/acme/app","new_tag":"7.1.0"}]}]`, mustJSON(t, d.layer().PlatformComponents))
 	require.JSONEq(t, `{"image.tag":"7.1.0"}`, mustJSON(t, d.layer().Patches["grafana"]))
@@ -352,7 +362,7 @@ func mustJSON(t *testing.T, v any) string {
 func TestGroup(t *testing.T) {
 	t.Parallel()
 	w := newVersioned(t, `{"range":"~17","group":"monitoring"}`)
-	w.must(patch(KindComponent, "loki", `{"component_version":"17.0.0","version_policy":{"range":"~17","group":"monitoring"}}`))
+	w.must(patch(KindComponent, "loki", `{"component_version":"17.0.0","version_policies":{"catalog":{"range":"~17","group":"monitoring"}}}`))
 	require.Equal(t, []string{"group/monitoring"}, VersionMoves(w.state))
 	w.sees("grafana", "17.1.0", "17.2.0")
 	require.False(t, w.moves("group/monitoring"))
@@ -363,7 +373,7 @@ func TestGroup(t *testing.T) {
 	require.Len(t, r.Changes, 2)
 	require.False(t, w.moves("group/monitoring"))
 
-	w.must(patch(KindComponent, "loki", `{"version_policy":{"action":"apply"}}`))
+	w.must(patch(KindComponent, "loki", `{"version_policies":{"catalog":{"action":"apply"}}}`))
 	_, _, err := w.automate("group/monitoring")
 	require.ErrorContains(t, err, "differ in action or strategy")
 }
@@ -386,17 +396,17 @@ func TestRolloutsOfOthers(t *testing.T) {
 
 	// Policies leave rollouts to people.
 	w = newVersioned(t, `{}`)
-	for i := range maxAutomaticRollouts + 1 {
+	for i := range DefaultVersionRollouts + 1 {
 		id := fmt.Sprintf("app%d", i)
-		w.must(create(KindComponent, fmt.Sprintf(`{"id":%q,"component_path":"x","oci_url":"https://charts.example.com","component_version":"1.0.0","version_policy":{"range":"1.x"}}`, id)))
+		w.must(create(KindComponent, fmt.Sprintf(`{"id":%q,"component_path":"x","oci_url":"https://charts.example.com","component_version":"1.0.0","version_policies":{"catalog":{"range":"1.x"}}}`, id)))
 		w.sees(id, "1.1.0")
 		_, changed, err := w.automate(id)
-		if i < maxAutomaticRollouts {
+		if i < DefaultVersionRollouts {
 			require.True(t, w.moves(id))
 			continue
 		}
 		require.False(t, changed)
-		require.ErrorContains(t, err, "rollouts of version policies are open")
+		require.ErrorIs(t, err, ErrVersionWaits)
 	}
 }
 
@@ -419,9 +429,9 @@ func TestHolds(t *testing.T) {
 			w.must(patch(KindComponent, "grafana", `{"component_version":"17.0.0"}`))
 		},
 		"downgrade without the policy": func(w *versioned) {
-			w.must(patch(KindComponent, "grafana", `{"version_policy":null}`))
+			w.must(patch(KindComponent, "grafana", `{"version_policies":null}`))
 			w.must(patch(KindComponent, "grafana", `{"component_version":"17.0.0"}`))
-			w.must(patch(KindComponent, "grafana", `{"version_policy":{"range":"~17","action":"apply"}}`))
+			w.must(patch(KindComponent, "grafana", `{"version_policies":{"catalog":{"range":"~17","action":"apply"}}}`))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -433,7 +443,7 @@ func TestHolds(t *testing.T) {
 			require.Equal(t, "17.0.0", w.version("grafana"))
 			require.Equal(t, []string{"17.2.0"}, w.held("grafana"))
 			require.False(t, w.moves("grafana"))
-			require.Contains(t, EvaluateVersions(w.state, "grafana", w.known["grafana"], w.now).Chart.Reasons[0].Reason, "is held by test: ")
+			require.Contains(t, EvaluateVersions(w.state, "grafana", "catalog", w.known["grafana"], w.now).Chart.Reasons[0].Reason, "is held by test: ")
 			// A revert of the revert does not lift the hold; a newer version moves, and a person lifts the hold.
 			w.sees("grafana", "v17.2.0", "17.2.0+build")
 			require.False(t, w.moves("grafana"), "another spelling is the same version")
@@ -480,7 +490,7 @@ func TestHoldByPerson(t *testing.T) {
 	res := w.must(hold(VersionHold{Version: "17.2.0", Reason: "CVE", By: "nobody", At: time.Unix(0, 0)}))
 	require.Contains(t, strings.Join(res.Warnings, "\n"), `rollout "auto-grafana" is aborted`)
 	require.Equal(t, "aborted", w.rolloutState("auto-grafana"))
-	require.Equal(t, []VersionHold{{Version: "17.2.0", Reason: "CVE", By: "test", At: w.now}}, EvaluateVersions(w.state, "grafana", nil, w.now).Holds)
+	require.Equal(t, []VersionHold{{Version: "17.2.0", Reason: "CVE", By: "test", At: w.now}}, VersionHolds(w.state, "grafana"))
 	require.True(t, w.moves("grafana"))
 	require.Equal(t, "17.1.0", w.state.docs[KindRollout]["auto-grafana"].rollout().Versions[0].Version)
 	for i := range maxVersionHolds - 1 {
@@ -514,7 +524,7 @@ func TestRestoreSuspends(t *testing.T) {
 	w := newVersioned(t, `{"range":"~17","action":"apply"}`)
 	w.sees("grafana", "17.2.0")
 	require.True(t, w.moves("grafana"))
-	w.must(patch(KindComponent, "grafana", `{"version_policy":null}`))
+	w.must(patch(KindComponent, "grafana", `{"version_policies":null}`))
 	w.log.past = Documents{}
 	w.log.past.Set(KindComponent, "grafana", w.log.commits[len(w.log.commits)-2].Changes[0].Before)
 	res := w.must(operations(w.world, api.Operation{Op: "restore", Revision: 3}))
@@ -522,10 +532,10 @@ func TestRestoreSuspends(t *testing.T) {
 	require.Equal(t, "17.0.0", w.version("grafana"))
 	require.False(t, w.moves("grafana"))
 	require.Equal(t, []string{"17.2.0"}, w.held("grafana"))
-	require.Equal(t, "the version policy is suspended", EvaluateVersions(w.state, "grafana", w.known["grafana"], w.now).Problem)
+	require.Equal(t, "the version policy is suspended", EvaluateVersions(w.state, "grafana", "catalog", w.known["grafana"], w.now).Problem)
 
 	// So does the acceptance of a backup.
-	w.must(patch(KindComponent, "grafana", `{"version_policy":{"suspended":false}}`))
+	w.must(patch(KindComponent, "grafana", `{"version_policies":{"catalog":{"suspended":false}}}`))
 	changes, err := PauseAutomation(slices.Collect(w.state.Records()))
 	require.NoError(t, err)
 	require.Len(t, changes, 1)
@@ -601,7 +611,7 @@ func TestHoldOfRenamedImage(t *testing.T) {
 	} {
 		w.must(patch(KindComponent, "grafana", `{"image_policies":[{"name":"app","image":"`+image+`","track":{"range":">=7.0.0"},"writes":{"image.tag":"{tag}"}}]}`))
 		w.known["grafana"] = []KnownVersion{{Image: image, Version: "7.1.0", FirstSeen: w.now}}
-		report := EvaluateVersions(w.state, "grafana", w.known["grafana"], w.now)
+		report := EvaluateVersions(w.state, "grafana", "catalog", w.known["grafana"], w.now)
 		require.Equal(t, held, report.Images[0].Candidate == nil, image)
 	}
 	w.must(func(tx *Tx) error { return tx.ReleaseVersion("grafana", "docker.io/library/redis", "7.1.0") })
@@ -623,19 +633,19 @@ func TestUselessHold(t *testing.T) {
 func TestRecordOfPolicies(t *testing.T) {
 	t.Parallel()
 	w := newVersioned(t, `{"range":"~17","action":"apply"}`)
-	principal := func() string { actor, _ := VersionPrincipal(w.state, "grafana"); return actor }
+	principal := func() string { return w.state.versionAutomation("grafana").principal("catalog").Actor }
 	require.Equal(t, "test", principal())
-	w.as("token:bob (2)", patch(KindComponent, "grafana", `{"component_path":"grafana","version_policy":{"range":"~17"}}`))
+	w.as("token:bob (2)", patch(KindComponent, "grafana", `{"component_path":"grafana","version_policies":{"catalog":{"range":"~17"}}}`))
 	require.Equal(t, "test", principal(), "the policy is the same")
-	w.as("token:bob (2)", patch(KindComponent, "grafana", `{"version_policy":{"range":"~18"}}`))
+	w.as("token:bob (2)", patch(KindComponent, "grafana", `{"version_policies":{"catalog":{"range":"~18"}}}`))
 	require.Equal(t, "token:bob (2)", principal())
 	w.as("token:eve (3)", operations(w.world, api.Operation{Op: "revert", Revision: int64(w.state.Revision())}))
 	require.Equal(t, "token:eve (3)", principal(), "a revert to the policy of another person has the rights of who reverts")
 	w.must(func(tx *Tx) error { return tx.HoldVersion("grafana", VersionHold{Version: "17.2.0"}) })
-	w.as("token:bob (2)", patch(KindComponent, "grafana", `{"version_policy":null}`))
+	w.as("token:bob (2)", patch(KindComponent, "grafana", `{"version_policies":null}`))
 	require.Empty(t, principal())
 	require.Equal(t, []string{"17.2.0"}, w.held("grafana"), "holds outlast a policy")
-	w.must(patch(KindComponent, "grafana", `{"version_policy":{"range":"~17"}}`))
+	w.must(patch(KindComponent, "grafana", `{"version_policies":{"catalog":{"range":"~17"}}}`))
 	w.must(patch(KindComponent, "grafana", `{"oci_url":"oci://ghcr.io/acme/grafana","type":"kustomize"}`))
 	require.Empty(t, w.held("grafana"), "they were versions of another artifact")
 	require.Equal(t, "test", principal())
@@ -659,7 +669,7 @@ func TestPolicyAndPersonAtOnce(t *testing.T) {
 
 	// While a version is proposed, a person's change of it is refused until the proposal ends.
 	w.sees("grafana", "17.6.0")
-	w.must(patch(KindComponent, "grafana", `{"version_policy":{"action":"propose"}}`))
+	w.must(patch(KindComponent, "grafana", `{"version_policies":{"catalog":{"action":"propose"}}}`))
 	require.True(t, w.moves("grafana"))
 	w.refused(CodeInRollout, patch(KindComponent, "grafana", `{"component_version":"17.7.0"}`))
 	w.must(patch(KindComponent, "grafana", `{"target_namespace":"grafana"}`))
@@ -669,14 +679,14 @@ func TestPolicyAndPersonAtOnce(t *testing.T) {
 func TestPoliciesAreNotStaged(t *testing.T) {
 	t.Parallel()
 	w := newVersioned(t, `{"range":"~17"}`)
-	e := w.refused(CodeNotStageable, rollOut(w.world, "r", nil, patchOp(KindComponent, "grafana", `{"version_policy":{"action":"apply"}}`)))
+	e := w.refused(CodeNotStageable, rollOut(w.world, "r", nil, patchOp(KindComponent, "grafana", `{"version_policies":{"catalog":{"action":"apply"}}}`)))
 	require.Contains(t, e.Detail, "cannot change version policies")
 }
 
 // limitTo limits automation to the rights of the subject ci if the principal is the token ci, and does not limit other principals.
 func (w *versioned) limitTo() {
-	w.limit = func(tx *Tx, component string) {
-		if actor, _ := VersionPrincipal(tx.Base(), component); actor == "token:ci (1)" {
+	w.limit = func(tx *Tx, actor string) {
+		if actor == "token:ci (1)" {
 			tx.LimitTo(tx.Base().Rights(ci, w.now), false)
 		}
 	}
@@ -706,43 +716,43 @@ func TestPoliciesGrantNothing(t *testing.T) {
 	t.Run("a layer", func(t *testing.T) {
 		t.Parallel()
 		w := setup(t, `["write"]`, own)
-		require.NoError(t, w.asCI(patch(KindComponent, "grafana", `{"version_policy":{"layer":"prod"}}`)))
+		require.NoError(t, w.asCI(patch(KindComponent, "grafana", `{"version_policies":{"catalog":null,"layer/prod":{"range":"~17","action":"apply"}}}`)))
 		before := polls(t, w.state)
-		_, changed, err := w.automate("grafana")
+		_, changed, err := w.automate("grafana@prod")
 		require.False(t, changed)
 		require.Equal(t, []string{"layer/prod"}, outside(err))
 		require.Equal(t, before, polls(t, w.state))
-		require.NoError(t, w.asCI(patch(KindComponent, "grafana", `{"version_policy":{"layer":null}}`)))
+		require.NoError(t, w.asCI(patch(KindComponent, "grafana", `{"version_policies":{"layer/prod":null,"catalog":{"range":"~17","action":"apply"}}}`)))
 		require.True(t, w.moves("grafana"), "the own component moves")
 	})
 	t.Run("a rollout that would start", func(t *testing.T) {
 		t.Parallel()
 		w := setup(t, `["write"]`, own)
-		require.NoError(t, w.asCI(patch(KindComponent, "grafana", `{"version_policy":{"action":"rollout"}}`)))
+		require.NoError(t, w.asCI(patch(KindComponent, "grafana", `{"version_policies":{"catalog":{"action":"rollout"}}}`)))
 		_, _, err := w.automate("grafana")
 		require.Equal(t, []string{"rollout/auto-grafana"}, outside(err))
 	})
 	t.Run("a group", func(t *testing.T) {
 		t.Parallel()
 		w := setup(t, `["write"]`, own)
-		w.must(patch(KindComponent, "loki", `{"component_version":"17.0.0","version_policy":{"range":"~17","action":"apply","group":"g"}}`))
-		require.NoError(t, w.asCI(patch(KindComponent, "grafana", `{"version_policy":{"group":"g"}}`)))
+		w.must(patch(KindComponent, "loki", `{"component_version":"17.0.0","version_policies":{"catalog":{"range":"~17","action":"apply","group":"g"}}}`))
+		require.NoError(t, w.asCI(patch(KindComponent, "grafana", `{"version_policies":{"catalog":{"group":"g"}}}`)))
 		_, _, err := w.automate("group/g")
 		require.Equal(t, []string{"platform_component/loki"}, outside(err))
 	})
 	t.Run("a group whose first component is another's", func(t *testing.T) {
 		t.Parallel()
 		w := setup(t, `["write"]`, `{"components":["loki"],"kinds":["platform_component"]}`)
-		w.must(patch(KindComponent, "grafana", `{"version_policy":{"group":"g"}}`))
+		w.must(patch(KindComponent, "grafana", `{"version_policies":{"catalog":{"group":"g"}}}`))
 		w.must(patch(KindComponent, "loki", `{"component_version":"17.0.0"}`))
-		require.NoError(t, w.asCI(patch(KindComponent, "loki", `{"version_policy":{"range":"~17","action":"apply","group":"g"}}`)))
+		require.NoError(t, w.asCI(patch(KindComponent, "loki", `{"version_policies":{"catalog":{"range":"~17","action":"apply","group":"g"}}}`)))
 		_, _, err := w.automate("group/g")
 		require.Equal(t, []string{"platform_component/grafana"}, outside(err))
 	})
 	t.Run("a revert to the policy of an administrator", func(t *testing.T) {
 		t.Parallel()
 		w := setup(t, `["revert"]`, "")
-		w.must(patch(KindComponent, "grafana", `{"version_policy":{"action":"notify"}}`))
+		w.must(patch(KindComponent, "grafana", `{"version_policies":{"catalog":{"action":"notify"}}}`))
 		require.NoError(t, w.asCI(operations(w.world, api.Operation{Op: "revert", Revision: int64(w.state.Revision())})))
 		require.Equal(t, []string{"grafana"}, VersionMoves(w.state), "the policy of the administrator is back")
 		_, _, err := w.automate("grafana")
@@ -751,7 +761,7 @@ func TestPoliciesGrantNothing(t *testing.T) {
 	t.Run("the right to push versions", func(t *testing.T) {
 		t.Parallel()
 		w := setup(t, `["push_version"]`, own)
-		require.NotNil(t, outside(w.asCI(patch(KindComponent, "grafana", `{"version_policy":{"range":"*"}}`))))
+		require.NotNil(t, outside(w.asCI(patch(KindComponent, "grafana", `{"version_policies":{"catalog":{"range":"*"}}}`))))
 		require.NotNil(t, outside(w.asCI(func(tx *Tx) error { return tx.HoldVersion("grafana", VersionHold{Version: "17.2.0"}) })))
 		require.NoError(t, w.asCI(patch(KindComponent, "grafana", `{"component_version":"16.0.0"}`)), "its hold follows from the change")
 		require.Equal(t, []string{"17.0.0"}, w.held("grafana"))
@@ -786,7 +796,7 @@ func TestSecondPersonOfPolicies(t *testing.T) {
 	w := newVersioned(t, `{"range":"~17"}`)
 	w.state.rules.SecondPerson = true
 	w.must(create(KindStrategy, `{"id":"approved","stages":[{"name":"dev","selector":"tier=dev","approval":true}]}`))
-	w.as("token:ann (1)", patch(KindComponent, "grafana", `{"version_policy":{"strategy":"approved"}}`))
+	w.as("token:ann (1)", patch(KindComponent, "grafana", `{"version_policies":{"catalog":{"strategy":"approved"}}}`))
 	w.sees("grafana", "17.2.0")
 	require.True(t, w.moves("grafana"))
 	tx := w.state.Begin()
@@ -826,7 +836,7 @@ func TestMovesProperties(t *testing.T) {
 		}
 		action := rapid.SampledFrom([]string{versionsApply, versionsPropose, versionsRollout}).Draw(t, "action")
 		require.True(t, run("ann", both(
-			create(KindComponent, fmt.Sprintf(`{"id":"web","component_path":"x","oci_url":"https://charts.example.com","component_version":"1.0.0","version_policy":{"range":"<2.0.0","action":%q}}`, action)),
+			create(KindComponent, fmt.Sprintf(`{"id":"web","component_path":"x","oci_url":"https://charts.example.com","component_version":"1.0.0","version_policies":{"catalog":{"range":"<2.0.0","action":%q}}}`, action)),
 			create(KindCluster, `{"id":"c","cluster_dns":"c.example.com","environment":"dev","platform_components":[{"id":"web"}]}`))))
 		at := func() string { return w.state.docs[KindComponent]["web"].Component().ComponentVersion }
 		draw := rapid.Custom(func(t *rapid.T) string {
@@ -888,10 +898,10 @@ func TestMovesProperties(t *testing.T) {
 // TestVersionsOfVisibleRollouts: a rollout names the component of its policy only to those who may read the component.
 func TestVersionsOfVisibleRollouts(t *testing.T) {
 	t.Parallel()
-	w := newVersioned(t, `{"range":"~17","layer":"prod"}`)
+	w := newVersionedOn(t, "layer/prod", `{"range":"~17"}`)
 	w.sees("grafana", "17.2.0")
-	require.True(t, w.moves("grafana"))
-	w.must(act("auto-grafana", RolloutAbort))
+	require.True(t, w.moves("grafana@prod"))
+	w.must(act("auto-grafana.prod", RolloutAbort))
 	w.must(patch(KindLayer, "prod", `{"platform_components":null,"overrides":null,"patches":null}`)) // it needs the component no longer
 	view := func(limits string) (s *State, out api.Rollout) {
 		var a access
@@ -899,12 +909,12 @@ func TestVersionsOfVisibleRollouts(t *testing.T) {
 		a.ID, a.May = "a", []string{RightRead}
 		require.NoError(t, a.parse([]byte(`{}`)))
 		s = w.state.VisibleTo(Rights{grants: []*access{&a}})
-		require.Contains(t, s.docs[KindRollout], "auto-grafana")
-		return s, *s.RolloutView(s.docs[KindRollout]["auto-grafana"]).(*api.Rollout)
+		require.Contains(t, s.docs[KindRollout], "auto-grafana.prod")
+		return s, *s.RolloutView(s.docs[KindRollout]["auto-grafana.prod"]).(*api.Rollout)
 	}
 	s, all := view(`{"layers":["*"],"components":["*"]}`)
 	require.NotNil(t, s.docs[KindComponent]["grafana"])
-	require.Equal(t, "grafana", all.Automation)
+	require.Equal(t, "grafana@prod", all.Automation)
 	require.Equal(t, []api.RolloutVersion{{Component: "grafana", Version: "17.2.0"}}, all.Versions)
 	s, limited := view(`{"layers":["prod"]}`)
 	require.Nil(t, s.docs[KindComponent]["grafana"])

@@ -25,25 +25,59 @@ const (
 )
 
 const (
-	maxImagePolicies  = 20
-	maxVersionPattern = 256 // bytes of a range or a regular expression
-	maxImageName      = 512
-	maxMinAge         = 365 * 24 * time.Hour
-	minScanInterval   = time.Minute
-	maxScanInterval   = 30 * 24 * time.Hour
+	maxVersionPolicies = 20
+	maxImagePolicies   = 20
+	maxVersionPattern  = 256 // bytes of a range or a regular expression
+	maxImageName       = 512
+	maxMinAge          = 365 * 24 * time.Hour
+	minScanInterval    = time.Minute
+	maxScanInterval    = 30 * 24 * time.Hour
 	// DefaultScanInterval is the time between two scans of the source of a policy without an interval.
 	DefaultScanInterval = time.Hour
 )
 
-// normalizeVersionPolicies omits unset fields.
+// A version policy has a target: the document whose versions it moves, which is the catalog or a layer.
+const (
+	catalogTarget = "catalog"
+	layerTarget   = "layer/" // and the id of the layer
+)
+
+// layerOf returns the layer of a target; empty: it is the catalog.
+func layerOf(target string) string {
+	if layer, ofLayer := strings.CutPrefix(target, layerTarget); ofLayer {
+		return layer
+	}
+	return ""
+}
+
+// formerPolicy replaces the one version policy that a component had in development versions.
+func formerPolicy(obj map[string]any) {
+	policy, found := obj["version_policy"].(map[string]any)
+	if delete(obj, "version_policy"); !found || obj["version_policies"] != nil {
+		return
+	}
+	target := catalogTarget
+	if layer, _ := policy["layer"].(string); layer != "" {
+		target = layerTarget + layer
+	}
+	delete(policy, "layer")
+	obj["version_policies"] = map[string]any{target: policy}
+}
+
+// normalizeVersionPolicies omits unset fields, and a policy of the catalog alone without fields, which is the default.
 func normalizeVersionPolicies(obj map[string]any) {
 	unstructured.DropEmptyList(obj, "image_policies")
-	policy, isObject := obj["version_policy"].(map[string]any)
-	if isObject {
-		dropUnset(policy, "range", "include", "exclude", "min_age", "layer", "action", "strategy", "group", "interval", "suspended")
+	policies, isObject := obj["version_policies"].(map[string]any)
+	for target, v := range policies {
+		if policy, ok := v.(map[string]any); ok {
+			dropUnset(policy, "range", "include", "exclude", "min_age", "action", "strategy", "group", "interval", "suspended")
+		} else if v == nil {
+			delete(policies, target)
+		}
 	}
-	if v, ok := obj["version_policy"]; ok && (v == nil || isObject && len(policy) == 0) {
-		delete(obj, "version_policy")
+	catalog, _ := policies[catalogTarget].(map[string]any)
+	if v, ok := obj["version_policies"]; ok && (v == nil || isObject && (len(policies) == 0 || len(policies) == 1 && catalog != nil && len(catalog) == 0)) {
+		delete(obj, "version_policies")
 	}
 	list, _ := obj["image_policies"].([]any)
 	for _, item := range list {
@@ -64,10 +98,14 @@ func dropUnset(obj map[string]any, fields ...string) {
 	}
 }
 
-// checkVersionPolicies checks the version policy and the image policies of a component.
+// checkVersionPolicies checks the version policies and the image policies of a component.
 func checkVersionPolicies(c *checker, p *api.PlatformComponent) {
-	if v := p.VersionPolicy; v != nil {
-		checkVersionPolicy(c, v)
+	c.atMost("/version_policies", len(p.VersionPolicies), maxVersionPolicies, "version policies")
+	for _, target := range sortedKeys(p.VersionPolicies) {
+		if c.full() {
+			return
+		}
+		checkVersionPolicy(c, target, p.VersionPolicies[target])
 	}
 	c.atMost("/image_policies", len(p.ImagePolicies), maxImagePolicies, "image policies")
 	names, images, paths := map[string]bool{}, map[string]bool{}, map[string]json.RawMessage{}
@@ -99,9 +137,16 @@ func checkVersionPolicies(c *checker, p *api.PlatformComponent) {
 	}
 }
 
-// checkVersionPolicy checks a version policy.
-func checkVersionPolicy(c *checker, v *api.VersionPolicy) {
-	const at = "/version_policy"
+// checkVersionPolicy checks the version policy of a target.
+func checkVersionPolicy(c *checker, target string, v api.VersionPolicy) {
+	at := jsontext.Pointer("version_policies", target)
+	switch layer := layerOf(target); {
+	case target == catalogTarget:
+	case layer == "":
+		c.problem(at, "is neither catalog nor layer/ and the id of a layer")
+	case c.next.docs[KindLayer][layer] == nil:
+		c.problem(at, "there is no layer %q", layer)
+	}
 	if v.Range == "" && (v.Include != "" || v.Exclude != "") {
 		c.problem(at+"/range", "is required with include or exclude")
 	}
@@ -113,9 +158,6 @@ func checkVersionPolicy(c *checker, v *api.VersionPolicy) {
 	c.oneOf(at+"/action", v.Action, "", versionsNotify, versionsPropose, versionsRollout, versionsApply)
 	if v.Group != "" {
 		c.dnsLabel(at+"/group", v.Group)
-	}
-	if v.Layer != "" && c.next.docs[KindLayer][v.Layer] == nil {
-		c.problem(at+"/layer", "there is no layer %q", v.Layer)
 	}
 	if v.Strategy != "" && c.next.docs[KindStrategy][v.Strategy] == nil {
 		c.problem(at+"/strategy", "there is no strategy %q", v.Strategy)
@@ -233,50 +275,96 @@ func (c *checker) scanInterval(at, text string) {
 	}
 }
 
-// policyOf returns the version policy of a component, with the default action.
-func policyOf(p *api.PlatformComponent) api.VersionPolicy {
-	policy := api.VersionPolicy{}
-	if p.VersionPolicy != nil {
-		policy = *p.VersionPolicy
-	}
+// policyOf returns the version policy of a target, with the default action.
+func policyOf(p *api.PlatformComponent, target string) api.VersionPolicy {
+	policy := p.VersionPolicies[target]
 	policy.Action = cmp.Or(policy.Action, versionsPropose)
 	return policy
 }
 
-// hasPolicies reports whether any version of a component may move.
-func hasPolicies(p *api.PlatformComponent) bool {
-	return p.VersionPolicy != nil && p.VersionPolicy.Range != "" || len(p.ImagePolicies) > 0
+// policyTargets returns the targets of a component's version policies, sorted by name; the catalog if only its images have policies.
+func policyTargets(p *api.PlatformComponent) []string {
+	if len(p.VersionPolicies) == 0 && len(p.ImagePolicies) > 0 {
+		return []string{catalogTarget}
+	}
+	return sortedKeys(p.VersionPolicies)
 }
 
-// encodedPolicies returns the policies of a component's document as text; empty: it has none.
-func encodedPolicies(d *Document) string {
-	if d == nil {
+// moves reports whether a version of a target may move, by its policy.
+func moves(p *api.PlatformComponent, target string) bool {
+	policy, found := p.VersionPolicies[target]
+	return found && policy.Range != "" || len(p.ImagePolicies) > 0 && (found || len(p.VersionPolicies) == 0 && target == catalogTarget)
+}
+
+// movingTargets returns the targets whose versions may move; those of unsuspended policies only, if active.
+func movingTargets(p *api.PlatformComponent, active bool) []string {
+	return slices.DeleteFunc(policyTargets(p), func(target string) bool { return !moves(p, target) || active && p.VersionPolicies[target].Suspended })
+}
+
+// encodedPolicy returns the policies of a target of a component's document as text; empty: it has none.
+func encodedPolicy(d *Document, target string) string {
+	if d == nil || !slices.Contains(policyTargets(d.Component()), target) {
 		return ""
 	}
-	p := d.Component()
-	if p.VersionPolicy == nil && len(p.ImagePolicies) == 0 {
-		return ""
-	}
-	text, err := jsontext.Canonical([]any{p.VersionPolicy, p.ImagePolicies})
+	text, err := jsontext.Canonical([]any{d.Component().VersionPolicies[target], d.Component().ImagePolicies})
 	if err != nil {
 		return ""
 	}
 	return string(text)
 }
 
+// samePolicies reports whether two versions of a component have the same policies.
+func samePolicies(a, b *Document) bool {
+	targets := slices.Concat(policyTargets(a.Component()), policyTargets(b.Component()))
+	return !slices.ContainsFunc(targets, func(target string) bool { return encodedPolicy(a, target) != encodedPolicy(b, target) })
+}
+
+// compareTargets orders targets by their precedence, the lowest first.
+func (s *State) compareTargets(a, b string) int {
+	precedence := func(target string) int {
+		if d := s.docs[KindLayer][layerOf(target)]; d != nil {
+			return d.layer().Priority + 1
+		}
+		return 0
+	}
+	return cmp.Or(cmp.Compare(precedence(a), precedence(b)), strings.Compare(a, b))
+}
+
 // groupMove is the prefix of the names of moves of groups.
 const groupMove = "group/"
 
-// VersionMoveOf returns the name of the move that a component belongs to: see [VersionMoves].
-func VersionMoveOf(p *api.PlatformComponent) string {
-	if group := policyOf(p).Group; group != "" {
-		return groupMove + group
+// moveOf returns the name of the move of a target: the id of the component or "group/" and the group, and "@" and the id of the layer.
+func moveOf(p *api.PlatformComponent, target string) string {
+	name := p.ID
+	if group := p.VersionPolicies[target].Group; group != "" {
+		name = groupMove + group
 	}
-	return p.ID
+	if layer := layerOf(target); layer != "" {
+		name += "@" + layer
+	}
+	return name
 }
 
-// rolloutOfMove returns the id of the rollout that a move proposes.
-func rolloutOfMove(move string) string { return "auto-" + strings.TrimPrefix(move, groupMove) }
+// targetOfMove returns the target of a move.
+func targetOfMove(move string) string {
+	if _, layer, ofLayer := strings.Cut(move, "@"); ofLayer {
+		return layerTarget + layer
+	}
+	return catalogTarget
+}
+
+// VersionMovesOf returns the names of the moves that a component belongs to: see [VersionMoves].
+func VersionMovesOf(p *api.PlatformComponent) (moves []string) {
+	for _, target := range movingTargets(p, false) {
+		moves = append(moves, moveOf(p, target))
+	}
+	return moves
+}
+
+// rolloutOfMove returns the id of the rollout that a move proposes. No id of a component, a group or a layer has a dot.
+func rolloutOfMove(move string) string {
+	return "auto-" + strings.Replace(strings.TrimPrefix(move, groupMove), "@", ".", 1)
+}
 
 const maxVersionText = 128 // bytes of a tag
 

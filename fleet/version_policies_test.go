@@ -22,19 +22,19 @@ func TestVersionPolicyProblems(t *testing.T) {
 		return `,"image_policies":[{"name":"web","image":"ghcr.io/acme/web","track":{"range":">=1.0.0"},"writes":{"image.tag":"{tag}"}` + fields + `}]`
 	}
 	for name, test := range map[string]struct{ policies, pointer, detail string }{
-		"range":                        {`,"version_policy":{"range":"newest please"}`, "/version_policy/range", "is not a range of semantic versions"},
-		"include without a range":      {`,"version_policy":{"include":"x"}`, "/version_policy/range", "is required with include or exclude"},
-		"regular expression":           {`,"version_policy":{"range":"1.x","include":"("}`, "/version_policy/include", "is not a regular expression"},
-		"backreference":                {`,"version_policy":{"range":"1.x","exclude":"(a)\\1"}`, "/version_policy/exclude", "is not a regular expression"},
-		"long expression":              {`,"version_policy":{"range":"1.x","include":"` + strings.Repeat("a", 257) + `"}`, "/version_policy/include", "at most 256 bytes"},
-		"long range":                   {`,"version_policy":{"range":"` + strings.Repeat(">1||", 100) + `>1"}`, "/version_policy/range", "at most 256 bytes"},
-		"negative age":                 {`,"version_policy":{"range":"1.x","min_age":"-1h"}`, "/version_policy/min_age", "must be a duration"},
-		"age in days":                  {`,"version_policy":{"range":"1.x","min_age":"2d"}`, "/version_policy/min_age", "must be a duration"},
-		"short interval":               {`,"version_policy":{"range":"1.x","interval":"1s"}`, "/version_policy/interval", "must be a duration"},
-		"unknown action":               {`,"version_policy":{"range":"1.x","action":"yolo"}`, "/version_policy/action", "is not one of"},
-		"unknown layer":                {`,"version_policy":{"range":"1.x","layer":"prod"}`, "/version_policy/layer", `there is no layer "prod"`},
-		"unknown strategy":             {`,"version_policy":{"range":"1.x","strategy":"waves"}`, "/version_policy/strategy", `there is no strategy "waves"`},
-		"group":                        {`,"version_policy":{"range":"1.x","group":"A B"}`, "/version_policy/group", "lower case"},
+		"range":                        {`,"version_policies":{"catalog":{"range":"newest please"}}`, "/version_policies/catalog/range", "is not a range of semantic versions"},
+		"include without a range":      {`,"version_policies":{"catalog":{"include":"x"}}`, "/version_policies/catalog/range", "is required with include or exclude"},
+		"regular expression":           {`,"version_policies":{"catalog":{"range":"1.x","include":"("}}`, "/version_policies/catalog/include", "is not a regular expression"},
+		"backreference":                {`,"version_policies":{"catalog":{"range":"1.x","exclude":"(a)\\1"}}`, "/version_policies/catalog/exclude", "is not a regular expression"},
+		"long expression":              {`,"version_policies":{"catalog":{"range":"1.x","include":"` + strings.Repeat("a", 257) + `"}}`, "/version_policies/catalog/include", "at most 256 bytes"},
+		"long range":                   {`,"version_policies":{"catalog":{"range":"` + strings.Repeat(">1||", 100) + `>1"}}`, "/version_policies/catalog/range", "at most 256 bytes"},
+		"negative age":                 {`,"version_policies":{"catalog":{"range":"1.x","min_age":"-1h"}}`, "/version_policies/catalog/min_age", "must be a duration"},
+		"age in days":                  {`,"version_policies":{"catalog":{"range":"1.x","min_age":"2d"}}`, "/version_policies/catalog/min_age", "must be a duration"},
+		"short interval":               {`,"version_policies":{"catalog":{"range":"1.x","interval":"1s"}}`, "/version_policies/catalog/interval", "must be a duration"},
+		"unknown action":               {`,"version_policies":{"catalog":{"range":"1.x","action":"yolo"}}`, "/version_policies/catalog/action", "is not one of"},
+		"unknown layer":                {`,"version_policies":{"layer/prod":{"range":"1.x"}}`, "/version_policies/layer~1prod", `there is no layer "prod"`},
+		"unknown strategy":             {`,"version_policies":{"catalog":{"range":"1.x","strategy":"waves"}}`, "/version_policies/catalog/strategy", `there is no strategy "waves"`},
+		"group":                        {`,"version_policies":{"catalog":{"range":"1.x","group":"A B"}}`, "/version_policies/catalog/group", "lower case"},
 		"image with a tag":             {strings.Replace(image(""), "acme/web", "acme/web:1.0", 1), "/image_policies/0/image", "without tag and digest"},
 		"image with a scheme":          {strings.Replace(image(""), "ghcr.io", "https://ghcr.io", 1), "/image_policies/0/image", "without tag and digest"},
 		"tag and range":                {strings.Replace(image(""), `{"range"`, `{"tag":"latest","range"`, 1), "/image_policies/0/track", "exactly one of tag and range"},
@@ -72,8 +72,8 @@ func TestVersionPolicyUnset(t *testing.T) {
 	t.Parallel()
 	bodies := map[string]string{}
 	for name, policies := range map[string]string{
-		"absent": "", "null": `,"version_policy":null,"image_policies":null`, "empty": `,"version_policy":{},"image_policies":[]`,
-		"unset": `,"version_policy":{"range":null,"action":"","suspended":false}`,
+		"absent": "", "null": `,"version_policies":null,"image_policies":null`, "empty": `,"version_policies":{"catalog":{}},"image_policies":[]`,
+		"unset": `,"version_policies":{"catalog":{"range":null,"action":"","suspended":false}}`,
 	} {
 		w := newWorld(t)
 		w.must(withPolicies(policies))
@@ -83,13 +83,13 @@ func TestVersionPolicyUnset(t *testing.T) {
 	}
 	require.Len(t, bodies, 4)
 	w := newWorld(t)
-	w.must(withPolicies(`,"version_policy":{"range":"1.x","suspended":true}`))
-	w.must(patch(KindComponent, "web", `{"version_policy":{"suspended":false,"action":"apply"}}`))
+	w.must(withPolicies(`,"version_policies":{"catalog":{"range":"1.x","suspended":true}}`))
+	w.must(patch(KindComponent, "web", `{"version_policies":{"catalog":{"suspended":false,"action":"apply"}}}`))
 	d, _ := w.state.Get(KindComponent, "web")
 	var stored map[string]any
 	require.NoError(t, json.Unmarshal(d.Body, &stored))
-	require.Equal(t, map[string]any{"range": "1.x", "action": "apply"}, stored["version_policy"])
-	w.must(patch(KindComponent, "web", `{"version_policy":null}`))
+	require.Equal(t, map[string]any{"catalog": map[string]any{"range": "1.x", "action": "apply"}}, stored["version_policies"])
+	w.must(patch(KindComponent, "web", `{"version_policies":null}`))
 	d, _ = w.state.Get(KindComponent, "web")
 	require.Equal(t, bodies["absent"], string(d.Body))
 }

@@ -17,8 +17,9 @@ import (
 // versionsManager is the field manager of what policies write.
 const versionsManager = "versions"
 
-// versionTarget has the settings of a component in the document that its policies change.
+// versionTarget has the settings of a component in the document that one of its policies changes.
 type versionTarget struct {
+	name                 string // the target of the policy
 	component            *api.PlatformComponent
 	kind                 Kind   // KindComponent or KindLayer
 	id                   string // of the document
@@ -31,22 +32,36 @@ type versionTarget struct {
 // them to clusters.
 func (s *State) componentDocument(id string) *Document { return s.docs[KindComponent][id] }
 
-// versionTarget returns the document that the policies of a component change, and the reason why there is none.
-func (s *State) versionTarget(p *api.PlatformComponent) (versionTarget, string) {
-	layer := policyOf(p).Layer
-	if layer == "" {
-		return readTarget(p, s.componentDocument(p.ID)), ""
+// document returns a stored document; nil: there is none.
+func (s *State) document(kind Kind, id string) *Document { return s.docs[kind][id] }
+
+// versionTarget returns the document that the policy of a target changes, and the reason why there is none.
+func (s *State) versionTarget(p *api.PlatformComponent, target string) (*versionTarget, string) {
+	t := targetAmong(p, target, s.document)
+	if s.document(t.kind, t.id) == nil {
+		return t, fmt.Sprintf("there is no layer %q", t.id)
 	}
-	d := s.docs[KindLayer][layer]
-	if d == nil {
-		return versionTarget{component: p, kind: KindLayer, id: layer}, fmt.Sprintf("there is no layer %q", layer)
-	}
-	return readTarget(p, d), ""
+	return t, ""
 }
 
-// readTarget reads the settings of a component from a version of the document that its policies change.
-func readTarget(p *api.PlatformComponent, d *Document) versionTarget {
-	t := versionTarget{component: p, kind: d.Kind, id: d.ID}
+// targetAmong returns the target of a component's policy among some documents; without settings if there is no such document.
+func targetAmong(p *api.PlatformComponent, target string, document func(Kind, string) *Document) *versionTarget {
+	kind, id := KindComponent, p.ID
+	if layer := layerOf(target); layer != "" {
+		kind, id = KindLayer, layer
+	}
+	if d := document(kind, id); d != nil {
+		return readTarget(p, d)
+	}
+	return &versionTarget{name: target, component: p, kind: kind, id: id}
+}
+
+// readTarget reads the settings of a component from a version of the document that one of its policies changes.
+func readTarget(p *api.PlatformComponent, d *Document) *versionTarget {
+	t := &versionTarget{name: catalogTarget, component: p, kind: d.Kind, id: d.ID}
+	if d.Kind == KindLayer {
+		t.name = layerTarget + d.ID
+	}
 	if d.Kind == KindComponent {
 		c := d.Component()
 		t.version, t.tag, t.digest, t.images, t.values = c.ComponentVersion, c.OCITag, c.OCIDigest, c.Images, c.Patches
@@ -100,6 +115,9 @@ func (t *versionTarget) image(p *api.ImagePolicy) storedVersion {
 			return out
 		}
 		out.version, out.digest = cmp.Or(out.version, found.version), cmp.Or(out.digest, found.digest)
+	}
+	if _, catalog := t.component.VersionPolicies[catalogTarget]; catalog && t.kind == KindLayer && out.version+out.digest == "" {
+		out.problem = fmt.Sprintf("the layer %q does not set the image, so its clusters have that of the catalog, which has a policy too", t.id)
 	}
 	return out
 }
@@ -174,21 +192,28 @@ func fillTemplate(p *api.ImagePolicy, template string, k *KnownVersion) string {
 
 // componentMove is the change of one component.
 type componentMove struct {
-	target versionTarget
+	target *versionTarget
 	chart  *KnownVersion
 	images map[string]*KnownVersion // by the name of the policy
 }
 
-// versions describes the move, for the rollout's document and for people.
-func (m *componentMove) versions() (out []rolloutVersion) {
-	id := m.target.component.ID
+// moved returns the versions that move: that of the component, then those of its images in the order of their policies.
+func (m *componentMove) moved() (out []*KnownVersion) {
 	if m.chart != nil {
-		out = append(out, rolloutVersion{Component: id, Version: m.chart.Version, Digest: m.chart.Digest})
+		out = append(out, m.chart)
 	}
 	for _, p := range m.target.component.ImagePolicies {
 		if k := m.images[p.Name]; k != nil {
-			out = append(out, rolloutVersion{Component: id, Image: p.Image, Version: k.Version, Digest: k.Digest})
+			out = append(out, k)
 		}
+	}
+	return out
+}
+
+// versions describes the move, for the rollout's document and for people.
+func (m *componentMove) versions() (out []rolloutVersion) {
+	for _, k := range m.moved() {
+		out = append(out, rolloutVersion{Component: m.target.component.ID, Image: k.Image, Version: k.Version, Digest: k.Digest})
 	}
 	return out
 }

@@ -46,6 +46,7 @@ const (
 
 // versionRule decides which known versions a policy may move to.
 type versionRule struct {
+	target           string
 	policy, image    string // of an image policy
 	tag              string // whose digest moves; empty: the version moves
 	rangeText        string
@@ -230,7 +231,7 @@ func (r *versionRule) excludesDigest(k KnownVersion, stored storedVersion, held 
 		return "its digest is not known"
 	case k.Digest == stored.digest:
 		return "is the stored digest"
-	case held.replaced(r.image, k.Digest):
+	case held.replaced(r.target, r.image, k.Digest):
 		return "was replaced before: the tag has moved back"
 	}
 	return ""

@@ -84,9 +84,9 @@ func TestCandidate(t *testing.T) {
 				policy = `{"range":"~17",` + policy + `}`
 			}
 			w := newWorld(t)
-			w.must(create(KindComponent, fmt.Sprintf(`{"id":"web","component_path":"web","oci_url":"https://charts.example.com","component_version":%q,"version_policy":%s}`, test.stored, policy)))
+			w.must(create(KindComponent, fmt.Sprintf(`{"id":"web","component_path":"web","oci_url":"https://charts.example.com","component_version":%q,"version_policies":{"catalog":%s}}`, test.stored, policy)))
 			for range 5 {
-				report := EvaluateVersions(w.state, "web", test.known, versionsNow)
+				report := EvaluateVersions(w.state, "web", "catalog", test.known, versionsNow)
 				got := ""
 				if report.Chart.Candidate != nil {
 					got = report.Chart.Candidate.Version
@@ -144,7 +144,7 @@ func TestImageCandidate(t *testing.T) {
 			w := newWorld(t)
 			w.must(create(KindComponent, fmt.Sprintf(`{"id":"web","component_path":"web","oci_url":"https://charts.example.com","patches":%s,
 				"image_policies":[{"name":"web","image":%q,"track":%s,"writes":%s}]}`, test.patches, image, test.track, test.writes)))
-			report := EvaluateVersions(w.state, "web", test.known, versionsNow)
+			report := EvaluateVersions(w.state, "web", "catalog", test.known, versionsNow)
 			require.Nil(t, report.Chart)
 			got, e := "", report.Images[0]
 			if k := e.Candidate; k != nil {
@@ -244,7 +244,7 @@ func BenchmarkEvaluateVersions(b *testing.B) {
 	empty, err := NewState(testRules, Head{}, time.Time{}, nil)
 	require.NoError(b, err)
 	tx := empty.Begin()
-	_, err = tx.Create(KindComponent, []byte(`{"id":"web","component_path":"web","oci_url":"https://charts.example.com","component_version":"17.0.0","version_policy":{"range":"~17"}}`))
+	_, err = tx.Create(KindComponent, []byte(`{"id":"web","component_path":"web","oci_url":"https://charts.example.com","component_version":"17.0.0","version_policies":{"catalog":{"range":"~17"}}}`))
 	require.NoError(b, err)
 	res, err := tx.Finish(Commit{})
 	require.NoError(b, err)
@@ -254,6 +254,6 @@ func BenchmarkEvaluateVersions(b *testing.B) {
 	}
 	known := seenVersions(versions...)
 	for b.Loop() {
-		EvaluateVersions(res.State, "web", known, versionsNow)
+		EvaluateVersions(res.State, "web", "catalog", known, versionsNow)
 	}
 }

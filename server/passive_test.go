@@ -25,7 +25,7 @@ func TestPassiveProcess(t *testing.T) {
 	})
 	until := w.clock.Now().Add(time.Hour).Format(time.RFC3339)
 	w.pin("wave-2", `{"until":"`+until+`","reason":"INC-7"}`)
-	w.create("/platform_components", `{"id":"followed","component_path":"followed","component_version":"6.8.0","oci_url":"https://charts.example.com","oci_tag":"v1","version_policy":{"range":">=6"}}`)
+	w.create("/platform_components", `{"id":"followed","component_path":"followed","component_version":"6.8.0","oci_url":"https://charts.example.com","oci_tag":"v1","version_policies":{"catalog":{"range":">=6"}}}`)
 	w.post("/rollouts/auto/start", "").want(200)
 	w.clock.advance(2 * time.Hour)
 

@@ -779,7 +779,7 @@ func TestSourceFailures(t *testing.T) {
 			r.push("prod", "a", fileComponent)
 			p.createSource("")
 			p.ready()
-			status, body := p.do(http.MethodPatch, "/platform_components/podinfo", `{"version_policy":{"range":">=6"}}`, "X-Fleet-Override-Source", "platform", "X-Change-Reason", "INC-1")
+			status, body := p.do(http.MethodPatch, "/platform_components/podinfo", `{"version_policies":{"catalog":{"range":">=6"}}}`, "X-Fleet-Override-Source", "platform", "X-Change-Reason", "INC-1")
 			require.Equal(t, http.StatusBadRequest, status, body)
 			require.Contains(t, body, "managed by source")
 		},

@@ -203,7 +203,7 @@ func TestApprovedStageOfVersions(t *testing.T) {
 		t.Helper()
 		a.p.must(http.MethodPatch, "/policies/second", `{"rule":"effect.count == 0","message":"'changes ' + string(effect.count)"}`)
 		a.p.must(http.MethodPost, "/strategies", `{"id":"approved","stages":[{"name":"one","cluster_ids":["c1"],"approval":true}]}`)
-		a.p.must(http.MethodPatch, "/platform_components/podinfo", `{"version_policy":{"range":"~6","action":"rollout","strategy":"approved"}}`)
+		a.p.must(http.MethodPatch, "/platform_components/podinfo", `{"version_policies":{"catalog":{"range":"~6","action":"rollout","strategy":"approved"}}}`)
 		a.p.must(http.MethodPost, versionsPath, `{"version":"6.1.0"}`)
 		move := func() (out api.Rollout) {
 			a.p.clock.advance(10 * time.Minute)

@@ -10,7 +10,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/knownversions"
 )
 
-var descVersionsBehind = desc("component_versions_behind", "Known versions of a component that are newer than the stored one, up to the one that its version policy would move to; of components with a range.", "component")
+var descVersionsBehind = desc("component_versions_behind", "Known versions of a component that are newer than the stored one, up to the one that its version policy would move to; of components with a range, and the most of several policies.", "component")
 
 // versionsBehind caches the metric, which takes an evaluation of each policy.
 type versionsBehind struct {
@@ -30,8 +30,11 @@ func (s *Server) collectVersions(st *fleet.State, gauge func(*prometheus.Desc, f
 	if b.known == nil || now.Sub(b.at) >= versionsBehindAge || now.Before(b.at) {
 		b.at, b.known = now, map[string]int{}
 		for _, doc := range st.All(fleet.KindComponent) {
-			if p := doc.Component().VersionPolicy; p != nil && p.Range != "" {
-				b.known[doc.ID] = s.versionsBehindOf(st, doc.ID, now)
+			p := doc.Component()
+			for target, policy := range p.VersionPolicies {
+				if policy.Range != "" {
+					b.known[doc.ID] = max(b.known[doc.ID], s.versionsBehindOf(st, doc.ID, target, now))
+				}
 			}
 		}
 	}
@@ -43,8 +46,8 @@ func (s *Server) collectVersions(st *fleet.State, gauge func(*prometheus.Desc, f
 }
 
 // versionsBehindOf counts the versions from the stored one to the candidate.
-func (s *Server) versionsBehindOf(st *fleet.State, component string, now time.Time) (n int) {
-	report := fleet.EvaluateVersions(st, component, s.knownVersions(st)(component), now)
+func (s *Server) versionsBehindOf(st *fleet.State, component, target string, now time.Time) (n int) {
+	report := fleet.EvaluateVersions(st, component, target, s.knownVersions(st)(component), now)
 	if report.Chart == nil || report.Chart.Candidate == nil {
 		return 0
 	}

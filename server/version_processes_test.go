@@ -67,7 +67,7 @@ func TestPushesToTwoProcesses(t *testing.T) {
 			processes, history = append(processes, newVersionProcess(t, st, table)), st
 		}
 		res, err := processes[0].replica.Update(t.Context(), store.Meta{Actor: "static-write"}, func(tx *fleet.Tx) error {
-			_, err := tx.Create(fleet.KindComponent, []byte(`{"id":"podinfo","component_path":"podinfo","oci_url":"https://charts.example.com","component_version":"6.0.0","version_policy":{"range":">=6"}}`))
+			_, err := tx.Create(fleet.KindComponent, []byte(`{"id":"podinfo","component_path":"podinfo","oci_url":"https://charts.example.com","component_version":"6.0.0","version_policies":{"catalog":{"range":">=6"}}}`))
 			return err
 		})
 		require.NoError(t, err)

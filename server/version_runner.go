@@ -61,19 +61,45 @@ func (s *Server) MoveVersions(ctx context.Context) {
 	due := map[string]bool{}
 	for _, id := range changed {
 		if doc, ok := st.Get(fleet.KindComponent, id); ok {
-			due[fleet.VersionMoveOf(doc.Component())] = true
+			for _, move := range fleet.VersionMovesOf(doc.Component()) {
+				due[move] = true
+			}
 		}
 	}
 	if !all && len(due) == 0 && len(r.retry) == 0 {
 		return
 	}
 	failed := map[string]bool{}
-	for _, move := range fleet.VersionMoves(st) {
-		if ctx.Err() == nil && (all || due[move] || r.retry[move]) && !s.tryMove(ctx, st, move) {
+	for _, move := range s.pendingMoves(ctx, st, func(move string) bool { return all || due[move] || r.retry[move] }) {
+		if ctx.Err() == nil && !s.tryMove(ctx, s.cfg.Replica.State(), move) {
 			failed[move] = true
 		}
 	}
 	r.retry = failed
+}
+
+// pendingMoves returns the due moves that have a version to move to, in the order in which they take the places of open rollouts: by the
+// time since which the version is known, then by component or group, then from the lowest layer.
+func (s *Server) pendingMoves(ctx context.Context, st *fleet.State, due func(move string) bool) (moves []string) {
+	since := map[string]time.Time{}
+	for _, move := range fleet.VersionMoves(st) {
+		if !due(move) {
+			continue
+		}
+		at, found, err := fleet.VersionMoveSince(st, move, s.knownVersions(st), s.cfg.Now())
+		if err == nil && !found {
+			s.setVersionRefusal(ctx, move, "")
+			continue
+		}
+		since[move], moves = at, append(moves, move)
+	}
+	slices.SortStableFunc(moves, func(a, b string) int { return since[a].Compare(since[b]) })
+	return moves
+}
+
+// setVersionRefusal records why a move is not made; empty: nothing refuses it.
+func (s *Server) setVersionRefusal(ctx context.Context, move, message string) {
+	s.versionRefusals.set(ctx, s.cfg.Logger, "a version cannot move", slog.String("move", move), message)
 }
 
 // versionInputs identifies the documents that version policies depend on.
@@ -108,27 +134,23 @@ func (s *Server) forgetVersions(st *fleet.State, now time.Time) {
 		return versionSources(doc)
 	})
 	moves := fleet.VersionMoves(st)
-	s.versionRefusals.retain(func(move string) bool { _, found := slices.BinarySearch(moves, move); return found })
+	s.versionRefusals.retain(func(move string) bool { return slices.Contains(moves, move) })
 }
 
 // tryMove makes the change that the policies of a move decide, if there is one. It reports whether that is done.
 func (s *Server) tryMove(ctx context.Context, st *fleet.State, move string) (done bool) {
-	refused := func(message string) {
-		s.versionRefusals.set(ctx, s.cfg.Logger, "a version cannot move", slog.String("move", move), message)
-	}
 	trial := st.Begin()
 	trial.UseContext(ctx)
 	trial.ClusterFilters(s.tracker.Filters())
-	if changed, err := s.move(trial, move); err == nil && !changed {
-		refused("")
-		return true // the usual case needs no read of the store
+	changed, err := s.move(trial, move)
+	if (err != nil || changed) && !errors.Is(err, fleet.ErrVersionWaits) { // otherwise it needs no read of the store
+		err = s.commitMove(ctx, move)
 	}
-	err := s.commitMove(ctx, move)
 	switch {
 	case ctx.Err() != nil:
 		return false
 	case err == nil:
-		refused("")
+		s.setVersionRefusal(ctx, move, "")
 		return true
 	}
 	message := err.Error()
@@ -136,7 +158,7 @@ func (s *Server) tryMove(ctx context.Context, st *fleet.State, move string) (don
 	if isRefusal && refusal.Code == fleet.CodeOutOfScope {
 		message = "the principal of the policy may not make the change: " + refusal.Detail
 	}
-	refused(message)
+	s.setVersionRefusal(ctx, move, message)
 	return isRefusal // it is tried again when documents change
 }
 
@@ -155,9 +177,8 @@ func (s *Server) commitMove(ctx context.Context, move string) (err error) {
 
 // move makes the change of a move in a transaction, limited to the rights of the principals who last changed the policies.
 func (s *Server) move(tx *fleet.Tx, move string) (changed bool, err error) {
-	return tx.MoveVersions(move, s.knownVersions(tx.Base()), s.cfg.Now(), func(tx *fleet.Tx, component string) {
+	return tx.MoveVersions(move, s.knownVersions(tx.Base()), s.cfg.Now(), func(tx *fleet.Tx, actor string, identity *fleet.Subject) {
 		tx.Approvers(s.approverRights) // also of attempts, which policies refuse otherwise
-		name, identity := fleet.VersionPrincipal(tx.Base(), component)
-		s.onBehalfOf(tx, principal{name, identity})
+		s.onBehalfOf(tx, principal{actor, identity})
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"hash/fnv"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"regexp"
 	"slices"
@@ -241,16 +242,22 @@ func (s *Server) recordScan(ctx context.Context, p *policySource, r versions.Res
 func policySources(doc *fleet.Document) (out []*policySource) {
 	p := doc.Component()
 	known := versionSources(doc)
-	policy := p.VersionPolicy
-	suspended := policy != nil && policy.Suspended
-	if source, ok := componentSource(p); ok && policy != nil && policy.Range != "" {
-		add := &policySource{known: known[0], scan: source, wants: strings.Join([]string{policy.Range, policy.Include, policy.Exclude}, "\x00")}
-		add.scan.Wants = versionFilter(policy.Range, policy.Include, policy.Exclude)
-		if stored := storedTag(p); stored != "" {
-			add.scan.Track = []string{stored}
+	suspended := len(p.VersionPolicies) > 0
+	for _, target := range slices.Sorted(maps.Keys(p.VersionPolicies)) {
+		policy := p.VersionPolicies[target]
+		suspended = suspended && policy.Suspended
+		source, ok := componentSource(p)
+		if !ok || policy.Range == "" {
+			continue
 		}
-		add.interval, add.planned = scanInterval(policy.Interval, suspended)
-		out = append(out, add)
+		interval, planned := scanInterval(policy.Interval, policy.Suspended)
+		if len(out) == 0 {
+			out = append(out, &policySource{known: known[0], scan: source, interval: interval})
+			if stored := storedTag(p); stored != "" {
+				out[0].scan.Track = []string{stored}
+			}
+		}
+		out[0].add(api.ImageTrack{Range: policy.Range, Include: policy.Include, Exclude: policy.Exclude}, interval, planned)
 	}
 	for _, image := range p.ImagePolicies {
 		i := slices.IndexFunc(known, func(src knownversions.Source) bool { return src.Image == image.Image })
@@ -260,17 +267,16 @@ func policySources(doc *fleet.Document) (out []*policySource) {
 			j = len(out)
 			out = append(out, &policySource{known: known[i], scan: versions.Source{Kind: versions.Image, URL: image.Image}, interval: interval})
 		}
-		out[j].addImagePolicy(image)
-		if planned {
-			out[j].planned, out[j].interval = true, min(interval, out[j].interval)
-		}
+		out[j].add(image.Track, interval, planned)
 	}
 	return out
 }
 
-// addImagePolicy adds what an image policy wants of a source.
-func (p *policySource) addImagePolicy(image api.ImagePolicy) {
-	t := image.Track
+// add adds what a policy wants of a source, and its interval.
+func (p *policySource) add(t api.ImageTrack, interval time.Duration, planned bool) {
+	if planned && (!p.planned || interval < p.interval) {
+		p.planned, p.interval = true, interval
+	}
 	p.wants += strings.Join([]string{"\x01", t.Tag, t.Range, t.Include, t.Exclude}, "\x00")
 	if t.Tag != "" {
 		p.scan.Track = append(p.scan.Track, t.Tag)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -192,37 +193,56 @@ func optionalTime(t time.Time) *time.Time {
 
 // componentVersions returns what is known of a component's versions, as the API shows it. The State limits the documents that it names.
 func (s *Server) componentVersions(st *fleet.State, doc *fleet.Document) api.ComponentVersions {
-	known := s.knownVersions(st)(doc.ID)
-	report := fleet.EvaluateVersions(st, doc.ID, known, s.cfg.Now())
-	out := api.ComponentVersions{ID: doc.ID, Sources: []api.VersionSource{}, Holds: []api.VersionHold{}, Pins: []api.VersionPin{}, Problem: s.masker.Tokens(report.Problem)}
-	if refusal := s.versionRefusals.get(fleet.VersionMoveOf(doc.Component())); out.Problem == "" && refusal != "" {
-		if out.Problem = s.masker.Tokens(refusal); st != st.Whole() { // it may name other documents
-			out.Problem = "the last move was refused, and you may not read the reason: ask a principal that may read everything"
+	known, sources := s.knownVersions(st)(doc.ID), versionSources(doc)
+	out := api.ComponentVersions{ID: doc.ID, Sources: []api.VersionSource{}, Holds: []api.VersionHold{}, Pins: []api.VersionPin{}}
+	for _, target := range fleet.VersionTargets(st, doc.Component()) {
+		report := fleet.EvaluateVersions(st, doc.ID, target, known, s.cfg.Now())
+		chart := fleet.VersionEvaluation{Problem: noRange}
+		if report.Chart != nil {
+			chart = *report.Chart
+		}
+		pins, warning := fleet.VersionPins(st, &report)
+		chart.Warning = cmp.Or(chart.Warning, warning)
+		refusal := s.versionRefusal(st, report.Move)
+		for _, e := range append([]fleet.VersionEvaluation{chart}, report.Images...) {
+			i := slices.IndexFunc(sources, func(src knownversions.Source) bool { return src.Image == e.Image })
+			if i < 0 {
+				continue
+			}
+			if e.Problem == "" && e.Candidate != nil {
+				e.Problem = refusal
+			}
+			source := s.versionSource(sources[i], e)
+			if source.Target = target; st.Has(fleet.KindRollout, report.Rollout) {
+				source.Rollout = report.Rollout
+			}
+			out.Sources = append(out.Sources, source)
+		}
+		for _, p := range pins {
+			if st.Has(p.Kind, p.ID) {
+				out.Pins = append(out.Pins, api.VersionPin{Kind: string(p.Kind), ID: p.ID, Version: p.Version, Target: target})
+			}
 		}
 	}
-	if st.Has(fleet.KindRollout, report.Rollout) {
-		out.Rollout = report.Rollout
+	if len(out.Sources) == 0 {
+		out.Sources = append(out.Sources, s.versionSource(sources[0], fleet.VersionEvaluation{Problem: noRange}))
 	}
-	sources := versionSources(doc)
-	chart := fleet.VersionEvaluation{Problem: "there is no version policy with a range"}
-	if report.Chart != nil {
-		chart = *report.Chart
-	}
-	out.Sources = append(out.Sources, s.versionSource(sources[0], chart))
-	for _, e := range report.Images {
-		if i := slices.IndexFunc(sources, func(src knownversions.Source) bool { return src.Image == e.Image }); i > 0 {
-			out.Sources = append(out.Sources, s.versionSource(sources[i], e))
-		}
-	}
-	for _, h := range report.Holds {
+	for _, h := range fleet.VersionHolds(st, doc.ID) {
 		out.Holds = append(out.Holds, api.VersionHold{Image: h.Image, Version: h.Version, Digest: h.Digest, At: h.At, By: s.masker.Tokens(h.By), Reason: s.masker.Tokens(h.Reason)})
 	}
-	for _, p := range report.Pins {
-		if st.Has(p.Kind, p.ID) {
-			out.Pins = append(out.Pins, api.VersionPin{Kind: string(p.Kind), ID: p.ID, Version: p.Version})
-		}
-	}
 	return out
+}
+
+const noRange = "there is no version policy with a range"
+
+// versionRefusal returns why a move was not made; empty: it was not refused. A refusal may name documents that the reader of the State may
+// not read.
+func (s *Server) versionRefusal(st *fleet.State, move string) string {
+	refusal := s.versionRefusals.get(move)
+	if refusal == "" || st == st.Whole() || refusal == fleet.ErrVersionWaits.Error() {
+		return refusal
+	}
+	return "the last move was refused, and you may not read the reason: ask a principal that may read everything"
 }
 
 // versionSource returns a source, and what a policy makes of its versions.

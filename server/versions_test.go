@@ -120,7 +120,7 @@ func TestPushVersionRights(t *testing.T) {
 		w.post("/platform_components/web/versions"+path, `{"version":"1.0.0"}`, as...).problem(403, "out_of_scope")
 	}
 	w.post("/platform_components/other/versions", `{"version":"1.0.0"}`, as...).problem(404, "not_found")
-	w.patch("/platform_components/podinfo", `{"version_policy":{"range":"*"}}`, as...).problem(403, "out_of_scope")
+	w.patch("/platform_components/podinfo", `{"version_policies":{"catalog":{"range":"*"}}}`, as...).problem(403, "out_of_scope")
 	require.Empty(t, knownOf(w.get("/platform_components/web/versions").want(200), 0))
 }
 
@@ -165,7 +165,7 @@ func TestClockBehind(t *testing.T) {
 // policies sets the version policy of podinfo, with its stored version 6.8.0.
 func (w *world) policy(policy string) {
 	w.t.Helper()
-	w.patch("/platform_components/podinfo", `{"component_version":"6.8.0","oci_url":"https://charts.example.com","version_policy":`+policy+`}`).want(200)
+	w.patch("/platform_components/podinfo", `{"component_version":"6.8.0","oci_url":"https://charts.example.com","version_policies":{"catalog":`+policy+`}}`).want(200)
 }
 
 // runVersions lets processes evaluate the policies. A later evaluation is of all of them.
@@ -214,7 +214,7 @@ func TestVersionAutomation(t *testing.T) {
 	require.Equal(t, "version-automation", newest["actor"])
 	got := w.get(versionsPath).want(200).json()
 	require.Equal(t, "6.9.0", at(got, "sources", 0, "candidate"))
-	require.Equal(t, "auto-podinfo", got["rollout"])
+	require.Equal(t, "auto-podinfo", at(got, "sources", 0, "rollout"))
 	w.unchanged(func() { w.runVersions(s); w.runVersions(s) })
 
 	w.post("/rollouts/auto-podinfo/abort", "").want(200)
@@ -254,7 +254,7 @@ func TestVersionAutomationIsLimited(t *testing.T) {
 	w.create("/access", accessFor("reads", `["read"]`, ""))
 	w.create("/access", accessFor("one", `["write"]`, `{"components":["podinfo"]}`))
 	w.patch("/platform_components/podinfo", `{"component_version":"6.8.0","oci_url":"https://charts.example.com"}`).want(200)
-	w.patch("/platform_components/podinfo", `{"version_policy":{"range":">=6","action":"apply"}}`, as...).want(200)
+	w.patch("/platform_components/podinfo", `{"version_policies":{"catalog":{"range":">=6","action":"apply"}}}`, as...).want(200)
 	w.post(versionsPath, `{"version":"6.9.0"}`).want(202)
 	w.delete("/access/one").want(200)
 	w.unchanged(func() {
@@ -275,7 +275,7 @@ func TestVersionRefusalsAreLimited(t *testing.T) {
 	w.http = httptest.NewServer(s) // this process knows the refusal
 	t.Cleanup(w.http.Close)
 	w.create("/layers", `{"id":"hidden-layer","priority":10,"selector":"team=secret","platform_components":[{"id":"podinfo","component_version":"6.1.0"}]}`)
-	w.create("/platform_components", `{"id":"hidden-component","component_path":"x","oci_url":"https://charts.example.com","component_version":"6.8.0","version_policy":{"range":">=6","action":"apply","group":"shared"}}`)
+	w.create("/platform_components", `{"id":"hidden-component","component_path":"x","oci_url":"https://charts.example.com","component_version":"6.8.0","version_policies":{"catalog":{"range":">=6","action":"apply","group":"shared"}}}`)
 	w.policy(`{"range":">=6","action":"propose","group":"shared"}`)
 	for _, path := range []string{versionsPath, "/platform_components/hidden-component/versions"} {
 		w.post(path, `{"version":"6.9.0"}`).want(202)
@@ -286,13 +286,13 @@ func TestVersionRefusalsAreLimited(t *testing.T) {
 	w.create("/access", accessFor("reads", `["read"]`, `{"components":["podinfo"]}`))
 	limited := w.get(versionsPath, as...).want(200)
 	require.NotContains(t, string(limited.body), "hidden")
-	require.Contains(t, limited.json()["problem"], "the last move was refused")
+	require.Contains(t, at(limited.json(), "sources", 0, "problem"), "the last move was refused")
 
-	w.policy(`{"range":">=6","layer":"hidden-layer"}`)
+	w.patch("/platform_components/podinfo", `{"version_policies":{"catalog":null,"layer/hidden-layer":{"range":">=6"}}}`).want(200)
 	require.Equal(t, "6.1.0", at(w.get(versionsPath).want(200).json(), "sources", 0, "stored"))
 	layer := w.get(versionsPath, as...).want(200).json()
 	require.NotContains(t, fmt.Sprint(layer), "6.1.0")
-	require.Contains(t, layer["problem"], "there is no layer")
+	require.Contains(t, at(layer, "sources", 0, "problem"), "there is no layer")
 }
 
 // TestVersionPinsAreLimited: a limited reader sees no pins of documents that it may not read.
@@ -313,4 +313,85 @@ func TestVersionPinsAreLimited(t *testing.T) {
 	require.NotContains(t, string(limited.body), "hidden-layer")
 	require.NotContains(t, string(limited.body), "demo-cluster-01")
 	require.Equal(t, "6.9.0", at(limited.json(), "sources", 0, "candidate"))
+}
+
+// TestVersionsOfLayers: each version policy has sources of its own, from the lowest layer, and the rollout of one is not that of another.
+func TestVersionsOfLayers(t *testing.T) {
+	t.Parallel()
+	w, s := versionWorld(t)
+	w.create("/layers", `{"id":"dev","priority":100,"selector":"environment=dev","platform_components":[{"id":"podinfo","component_version":"6.8.0"}]}`)
+	w.create("/layers", `{"id":"aprod","priority":200,"selector":"environment=prod","platform_components":[{"id":"podinfo","component_version":"6.8.0"}]}`)
+	w.patch("/platform_components/podinfo", `{"oci_url":"https://charts.example.com","version_policies":{"layer/aprod":{"range":"^6"},"layer/dev":{"range":"~6.8","action":"apply"}}}`).want(200)
+	for _, version := range []string{"6.8.1", "6.9.0"} {
+		w.post(versionsPath, `{"version":"`+version+`"}`).want(202)
+	}
+	w.runVersions(s)
+	got := w.get(versionsPath).want(200).json()
+	require.Equal(t, "layer/dev", at(got, "sources", 0, "target"))
+	require.Equal(t, "6.8.1", at(got, "sources", 0, "stored"))
+	require.Equal(t, "layer/aprod", at(got, "sources", 1, "target"))
+	require.Equal(t, "6.9.0", at(got, "sources", 1, "candidate"))
+	require.Equal(t, "auto-podinfo.aprod", at(got, "sources", 1, "rollout"))
+	require.NotContains(t, at(got, "sources", 0), "rollout")
+	require.Equal(t, "podinfo@aprod", w.get("/rollouts/auto-podinfo.aprod").want(200).json()["automation"])
+
+	// Who may read the component and neither its layers nor their rollouts learns no version of them.
+	as := bearer(w.issue(scopedBody).secret)
+	w.create("/access", accessFor("reads", `["read"]`, `{"components":["podinfo"]}`))
+	limited := w.get(versionsPath, as...).want(200)
+	for _, hidden := range []string{`"stored"`, "auto-podinfo", `"candidate"`} {
+		require.NotContains(t, string(limited.body), hidden)
+	}
+	w.get("/rollouts/auto-podinfo.aprod", as...).problem(404, "not_found")
+	w.patch("/platform_components/podinfo", `{"version_policy":{"range":">=6"}}`).problem(400, "validation_error")
+}
+
+// TestPlacesOfVersions: with two places for five components, the versions that are known for the longest are proposed first, then by name.
+// The others say that they wait, to limited readers too, and follow when a place is free.
+func TestPlacesOfVersions(t *testing.T) {
+	t.Parallel()
+	limit := rules
+	limit.VersionRollouts = 2
+	var cfg server.Config
+	w := setupWith(t, options{rules: &limit, configure: func(c *server.Config) {
+		c.ClusterStatus, c.Versions = clusterstatus.NewTracker(clusterstatus.Config{}), knownversions.New()
+		cfg = *c
+	}})
+	s, err := server.New(cfg)
+	require.NoError(t, err)
+	w.http = httptest.NewServer(s)
+	t.Cleanup(w.http.Close)
+	push := func(id string) { w.post("/platform_components/"+id+"/versions", `{"version":"1.1.0"}`).want(202) }
+	order := []string{"d", "b", "c", "e", "a"} // c and e are known since the same time
+	for _, id := range order {
+		w.create("/platform_components", `{"id":"`+id+`","component_path":"x","oci_url":"https://charts.example.com","component_version":"1.0.0","version_policies":{"catalog":{"range":"1.x"}}}`)
+	}
+	for _, id := range order {
+		if id != "e" {
+			w.clock.advance(time.Second)
+		}
+		push(id)
+	}
+	open := func() (ids []string) {
+		for _, r := range w.get("/rollouts").want(200).list() {
+			if r["state"] == "proposed" {
+				ids = append(ids, strings.TrimPrefix(r["id"].(string), "auto-"))
+			}
+		}
+		slices.Sort(ids)
+		return ids
+	}
+	w.runVersions(s)
+	require.Equal(t, []string{"b", "d"}, open())
+	w.unchanged(func() { w.runVersions(s); w.runVersions(s) })
+	require.Contains(t, at(w.get("/platform_components/a/versions").want(200).json(), "sources", 0, "problem"), "waits for its place")
+	as := bearer(w.issue(scopedBody).secret)
+	w.create("/access", accessFor("reads", `["read"]`, `{"components":["a"]}`))
+	require.Contains(t, at(w.get("/platform_components/a/versions", as...).want(200).json(), "sources", 0, "problem"), "waits for its place")
+	for i, want := range [][]string{{"b", "c"}, {"b", "e"}, {"a", "b"}} {
+		w.post("/rollouts/auto-"+[]string{"d", "c", "e"}[i]+"/abort", "").want(200)
+		w.runVersions(s)
+		require.Equal(t, want, open())
+	}
+	require.NotContains(t, at(w.get("/platform_components/a/versions").want(200).json(), "sources", 0), "problem")
 }

@@ -25,7 +25,7 @@ func BenchmarkMoveVersions(b *testing.B) {
 	require.NoError(b, replica.Load(b.Context()))
 	_, err = replica.Update(b.Context(), store.Meta{Actor: "static-write"}, func(tx *fleet.Tx) error {
 		for i := range 1000 {
-			body := fmt.Sprintf(`{"id":"c%d","component_path":"c","oci_url":"https://charts.example.com","component_version":"6.99.0","version_policy":{"range":">=6"}}`, i)
+			body := fmt.Sprintf(`{"id":"c%d","component_path":"c","oci_url":"https://charts.example.com","component_version":"6.99.0","version_policies":{"catalog":{"range":">=6"}}}`, i)
 			if _, err := tx.Create(fleet.KindComponent, []byte(body)); err != nil {
 				return err
 			}

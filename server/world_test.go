@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
@@ -96,6 +97,7 @@ type options struct {
 	level     slog.Level
 	unloaded  bool // the Replica has not loaded yet
 	staleness time.Duration
+	rules     *fleet.Rules // in place of those of every world
 	configure func(*server.Config)
 	serve     func(http.Handler) *httptest.Server
 }
@@ -115,7 +117,7 @@ func setupWith(t *testing.T, o options) *world {
 	w.faults = &faultyStore{Store: w.store}
 	logger := slog.New(slog.NewJSONHandler(w.logs, &slog.HandlerOptions{Level: o.level}))
 	w.replica = store.NewReplica(store.Config{
-		Store: w.faults, Rules: rules, Logger: logger, Now: w.clock.Now,
+		Store: w.faults, Rules: *cmp.Or(o.rules, &rules), Logger: logger, Now: w.clock.Now,
 		Elapsed: func() time.Duration { return w.clock.Now().Sub(start) }, MaxStaleness: o.staleness,
 	})
 	if o.records != nil {

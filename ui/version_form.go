@@ -200,7 +200,9 @@ func (req *pageRequest) readChoices(component api.PlatformComponent, in *version
 	for _, source := range known.JSON200.Sources {
 		if source.Policy == "" { // of the component itself, not of an image
 			for _, v := range source.Versions {
-				in.Known = append(in.Known, v.Version)
+				if !slices.Contains(in.Known, v.Version) { // of another version policy
+					in.Known = append(in.Known, v.Version)
+				}
 			}
 		}
 	}

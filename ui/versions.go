@@ -3,6 +3,7 @@ package ui
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
@@ -19,9 +20,7 @@ type versionsView struct {
 	Sources  []versionSource
 	Holds    []api.VersionHold
 	Pins     []versionPin
-	MorePins int    // not named
-	Rollout  string // the open one by which versions move
-	Problem  string // why nothing moves
+	MorePins int // not named
 }
 
 // versionSource is the component itself, or an image.
@@ -29,6 +28,7 @@ type versionSource struct {
 	api.VersionSource
 
 	Title     string
+	Layer     string           // whose version moves; empty: that of the catalog
 	Settings  []versionSetting // of the policy; none: there is no policy
 	Suspended bool
 	First     []knownVersion
@@ -58,14 +58,14 @@ func (req *pageRequest) knownVersions(c api.PlatformComponent) (*versionsView, e
 		return nil, err
 	}
 	known := *response.JSON200
-	used := c.VersionPolicy != nil || len(c.ImagePolicies)+len(known.Holds) > 0
-	view := versionsView{Holds: known.Holds, Rollout: known.Rollout, Problem: known.Problem}
+	used := len(c.VersionPolicies)+len(c.ImagePolicies)+len(known.Holds) > 0
+	view := versionsView{Holds: known.Holds}
 	for _, s := range known.Sources {
 		used = used || len(s.Versions) > 0
-		if s.Policy == "" && len(s.Versions) == 0 && c.VersionPolicy == nil {
+		if s.Policy == "" && len(s.Versions) == 0 && len(c.VersionPolicies) == 0 {
 			continue // only images have policies
 		}
-		view.Sources = append(view.Sources, makeVersionSource(c, s, known.Problem))
+		view.Sources = append(view.Sources, makeVersionSource(c, s))
 	}
 	if !used {
 		return nil, nil //nolint:nilnil // as documented
@@ -77,16 +77,18 @@ func (req *pageRequest) knownVersions(c api.PlatformComponent) (*versionsView, e
 	return &view, nil
 }
 
-// makeVersionSource returns a source, with the settings of its policy. problem is shown for all sources together.
-func makeVersionSource(c api.PlatformComponent, s api.VersionSource, problem string) versionSource {
+// makeVersionSource returns a source, with the settings of its policy.
+func makeVersionSource(c api.PlatformComponent, s api.VersionSource) versionSource {
 	out := versionSource{VersionSource: s, Title: "Component"}
-	if s.Problem == problem {
-		out.Problem = ""
-	}
-	if s.Policy == "" {
-		out.Settings, out.Suspended = policySettings(c.VersionPolicy), c.VersionPolicy != nil && c.VersionPolicy.Suspended
+	if policy, found := c.VersionPolicies[s.Target]; s.Policy == "" {
+		if found {
+			out.Settings, out.Suspended = policySettings(policy), policy.Suspended
+		}
 	} else if i := slices.IndexFunc(c.ImagePolicies, func(p api.ImagePolicy) bool { return p.Name == s.Policy }); i >= 0 {
 		out.Title, out.Settings, out.Suspended = "Image "+s.Policy, imageSettings(c.ImagePolicies[i]), c.ImagePolicies[i].Suspended
+	}
+	if layer, ofLayer := strings.CutPrefix(s.Target, "layer/"); ofLayer {
+		out.Title, out.Layer = out.Title+" in layer "+layer, layer
 	}
 	for _, v := range s.Versions {
 		row := knownVersion{v, v.Version == s.Candidate}
@@ -99,11 +101,8 @@ func makeVersionSource(c api.PlatformComponent, s api.VersionSource, problem str
 	return out
 }
 
-// policySettings returns the settings of a version policy; nil: there is none.
-func policySettings(p *api.VersionPolicy) []versionSetting {
-	if p == nil {
-		return nil
-	}
+// policySettings returns the settings of a version policy.
+func policySettings(p api.VersionPolicy) []versionSetting {
 	out := []versionSetting{
 		{"Range", p.Range, ""},
 		{"Include", p.Include, ""},
@@ -112,7 +111,6 @@ func policySettings(p *api.VersionPolicy) []versionSetting {
 		{"Action", cmp.Or(p.Action, "propose"), ""},
 		{"Strategy", p.Strategy, link("definitions", "strategies", p.Strategy)},
 		{"Group", p.Group, ""},
-		{"Layer", p.Layer, link("layers", p.Layer)},
 		{"Interval", p.Interval, ""},
 	}
 	return withValue(out)

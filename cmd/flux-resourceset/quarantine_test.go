@@ -207,7 +207,7 @@ func TestAcceptPausesRollouts(t *testing.T) {
 	made := p.send("POST", "/rollouts", `{"id":"r","operations":[{"op":"patch","kind":"platform_component","id":"podinfo","patch":{"component_version":"6.9.9"}}],"stages":[{"name":"one","selector":"environment=dev"}]}`)
 	require.Equal(t, 201, made.status, made.body)
 	require.Equal(t, 200, p.send("POST", "/rollouts/r/start", "").status)
-	policy := p.send("PATCH", "/platform_components/podinfo", `{"version_policy":{"range":">=6"}}`, "Content-Type", "application/merge-patch+json")
+	policy := p.send("PATCH", "/platform_components/podinfo", `{"version_policies":{"catalog":{"range":">=6"}}}`, "Content-Type", "application/merge-patch+json")
 	require.Equal(t, 200, policy.status, policy.body)
 	before := p.demo()
 	p.Kill()

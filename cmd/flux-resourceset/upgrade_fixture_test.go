@@ -44,7 +44,7 @@ var releasedFleet = [][3]string{
 	{"POST", "/resource_types", `{"id":"quotas","identity":["namespace"],"schema":{"type":"object","additionalProperties":false,"properties":{"cpu":{"type":"integer","default":1},"namespace":{"type":"string","default":"default"}}}}`},
 	{"POST", "/resources/quotas", `{"id":"small","spec":{"cpu":2}}`},
 	{"POST", "/platform_components", `{"id":"base","component_path":"base","oci_url":"oci://registry.example.com/base","oci_tag":"v1","type":"kustomize"}`},
-	{"POST", "/platform_components", `{"id":"podinfo","component_path":"podinfo","oci_url":"https://charts.example.com","component_version":"6.0.0","depends_on":["base"],"version_policy":{"action":"apply","range":"^6"},"flux":{"timeout":"5m"}}`},
+	{"POST", "/platform_components", `{"id":"podinfo","component_path":"podinfo","oci_url":"https://charts.example.com","component_version":"6.0.0","depends_on":["base"],"version_policies":{"catalog":{"action":"apply","range":"^6"}},"flux":{"timeout":"5m"}}`},
 	{"POST", "/platform_components", `{"id":"redis","component_path":"redis","oci_url":"https://charts.example.com","component_version":"20.1.0"}`},
 	{"POST", "/namespaces", `{"id":"shop","labels":{"team":"web"},"annotations":{"a":"b"}}`},
 	{"POST", "/namespaces", `{"id":"old"}`},

@@ -1409,7 +1409,7 @@ type ComponentVersions struct {
 	// Example: podinfo
 	ID string `json:"id"`
 
-	// Sources First that of the component itself, then one for each image policy.
+	// Sources For each version policy, the lowest first: that of the component itself, then one for each image policy.
 	Sources []VersionSource `json:"sources"`
 
 	// Holds Versions that no policy moves to.
@@ -1417,16 +1417,6 @@ type ComponentVersions struct {
 
 	// Pins Layers and clusters that set an older version themselves, so that a move does not reach them. Only those that you may read.
 	Pins []VersionPin `json:"pins"`
-
-	// Problem Why nothing moves, regardless of versions.
-	//
-	// Example: the policy is suspended
-	Problem string `json:"problem,omitempty"`
-
-	// Rollout The open rollout by which versions move; absent: there is none, or you may not read it.
-	//
-	// Example: auto-podinfo
-	Rollout string `json:"rollout,omitempty"`
 }
 
 // DeletionPolicy Whether the namespace, and everything in it, is deleted when it is removed from a cluster.
@@ -4184,8 +4174,10 @@ type PlatformComponent struct {
 	// ValuesFrom Helm values from objects on the cluster, before patches.
 	ValuesFrom []ValuesReference `json:"values_from,omitempty"`
 
-	// VersionPolicy How newer versions become changes. Absent: only the images of `image_policies` move, with the defaults of a policy.
-	VersionPolicy *VersionPolicy `json:"version_policy,omitempty"`
+	// VersionPolicies How newer versions become changes, by the document that they change: `catalog`, or `layer/` and the id of a layer. Absent: only the images of `image_policies` move, in the catalog, with the defaults of a policy.
+	//
+	// Example: {"layer/dev":{"action":"apply","range":"~6.9"},"layer/prod":{"range":"~6"}}
+	VersionPolicies map[string]VersionPolicy `json:"version_policies,omitempty"`
 
 	// ImagePolicies Which new images move, by name.
 	ImagePolicies []ImagePolicy `json:"image_policies,omitempty"`
@@ -4284,8 +4276,10 @@ type PlatformComponentCreate struct {
 	// ValuesFrom Helm values from objects on the cluster, before patches.
 	ValuesFrom nullable.Nullable[[]ValuesReference] `json:"values_from,omitempty"`
 
-	// VersionPolicy How newer versions become changes. Absent: only the images of `image_policies` move, with the defaults of a policy.
-	VersionPolicy nullable.Nullable[VersionPolicyInput] `json:"version_policy,omitempty"`
+	// VersionPolicies How newer versions become changes, by the document that they change: `catalog`, or `layer/` and the id of a layer. Absent: only the images of `image_policies` move, in the catalog, with the defaults of a policy.
+	//
+	// Example: {"layer/dev":{"action":"apply","range":"~6.9"},"layer/prod":{"range":"~6"}}
+	VersionPolicies nullable.Nullable[map[string]*VersionPolicyInput] `json:"version_policies,omitempty"`
 
 	// ImagePolicies Which new images move; replaced as a whole.
 	ImagePolicies nullable.Nullable[[]ImagePolicyInput] `json:"image_policies,omitempty"`
@@ -4382,8 +4376,10 @@ type PlatformComponentPatch struct {
 	// ValuesFrom Helm values from objects on the cluster, before patches.
 	ValuesFrom nullable.Nullable[[]ValuesReference] `json:"values_from,omitempty"`
 
-	// VersionPolicy How newer versions become changes. null: only the images of `image_policies` move, with the defaults of a policy.
-	VersionPolicy nullable.Nullable[VersionPolicyInput] `json:"version_policy,omitempty"`
+	// VersionPolicies How newer versions become changes, by the document that they change: `catalog`, or `layer/` and the id of a layer. null: only the images of `image_policies` move, in the catalog, with the defaults of a policy.
+	//
+	// Example: {"layer/dev":{"action":"apply","range":"~6.9"},"layer/prod":{"range":"~6"}}
+	VersionPolicies nullable.Nullable[map[string]*VersionPolicyInput] `json:"version_policies,omitempty"`
 
 	// ImagePolicies Which new images move; replaced as a whole.
 	ImagePolicies nullable.Nullable[[]ImagePolicyInput] `json:"image_policies,omitempty"`
@@ -4482,8 +4478,10 @@ type PlatformComponentUpdate struct {
 	// ValuesFrom Helm values from objects on the cluster, before patches.
 	ValuesFrom nullable.Nullable[[]ValuesReference] `json:"values_from,omitempty"`
 
-	// VersionPolicy How newer versions become changes. null: only the images of `image_policies` move, with the defaults of a policy.
-	VersionPolicy nullable.Nullable[VersionPolicyInput] `json:"version_policy,omitempty"`
+	// VersionPolicies How newer versions become changes, by the document that they change: `catalog`, or `layer/` and the id of a layer. null: only the images of `image_policies` move, in the catalog, with the defaults of a policy.
+	//
+	// Example: {"layer/dev":{"action":"apply","range":"~6.9"},"layer/prod":{"range":"~6"}}
+	VersionPolicies nullable.Nullable[map[string]*VersionPolicyInput] `json:"version_policies,omitempty"`
 
 	// ImagePolicies Which new images move; replaced as a whole.
 	ImagePolicies nullable.Nullable[[]ImagePolicyInput] `json:"image_policies,omitempty"`
@@ -5847,7 +5845,7 @@ type Rollout struct {
 	// Waiting Absent: it advances within seconds, or is not running.
 	Waiting *RolloutWaiting `json:"waiting,omitempty"`
 
-	// Automation The component whose version policy proposed it, or `group/` and the group of the policies. Absent: a person created it, or you may not read these components.
+	// Automation The component whose version policy proposed it, or `group/` and the group of the policies; with `@` and the layer whose versions it moves. Absent: a person created it, or you may not read these components.
 	//
 	// Example: podinfo
 	Automation string `json:"automation,omitempty"`
@@ -7080,6 +7078,11 @@ type VersionPin struct {
 	//
 	// Example: 6.7.0
 	Version string `json:"version"`
+
+	// Target What the version policy changes whose moves do not reach the document: `catalog`, or `layer/` and the id of a layer.
+	//
+	// Example: catalog
+	Target string `json:"target"`
 }
 
 // VersionPolicy How newer versions of a component, and newer images by its image policies, become changes. They never move backward, and never to a held version.
@@ -7103,11 +7106,6 @@ type VersionPolicy struct {
 	//
 	// Example: 48h
 	MinAge string `json:"min_age,omitempty"`
-
-	// Layer The layer whose settings of the component change. Absent: its catalog entry.
-	//
-	// Example: prod-eu
-	Layer string `json:"layer,omitempty"`
 
 	// Action `notify`: nothing is written. `propose`, the default: a rollout in state proposed. `rollout`: a rollout that starts. `apply`: the document changes at once; or a rollout is proposed, if a freeze or the limit of removals forbids that.
 	//
@@ -7156,11 +7154,6 @@ type VersionPolicyInput struct {
 	//
 	// Example: 48h
 	MinAge nullable.Nullable[string] `json:"min_age,omitempty"`
-
-	// Layer The layer whose settings of the component change. Absent: its catalog entry.
-	//
-	// Example: prod-eu
-	Layer nullable.Nullable[string] `json:"layer,omitempty"`
 
 	// Action `notify`: nothing is written. `propose`, the default: a rollout in state proposed. `rollout`: a rollout that starts. `apply`: the document changes at once; or a rollout is proposed, if a freeze or the limit of removals forbids that.
 	//
@@ -7218,6 +7211,11 @@ type VersionSource struct {
 	// Example: ghcr.io/stefanprodan/podinfo
 	Image string `json:"image,omitempty"`
 
+	// Target What the version policy changes: `catalog`, or `layer/` and the id of a layer; absent: there is no policy.
+	//
+	// Example: layer/prod
+	Target string `json:"target,omitempty"`
+
 	// Policy The name of the image policy.
 	//
 	// Example: podinfo
@@ -7243,7 +7241,7 @@ type VersionSource struct {
 	// Example: sha256:486ea46224d1bb4fb680f34f7c9ad96a8f24ec88be73ea8e5a6c65260e9cb8a7
 	CandidateDigest string `json:"candidate_digest,omitempty"`
 
-	// Problem Why there is no candidate, regardless of versions.
+	// Problem Why there is no candidate, regardless of versions; or why the candidate does not move, such as that it waits for its place among the open rollouts of policies.
 	//
 	// Example: there is no version policy with a range
 	Problem string `json:"problem,omitempty"`
@@ -7252,6 +7250,11 @@ type VersionSource struct {
 	//
 	// Example: the registry has another digest for 6.8.0 now
 	Warning string `json:"warning,omitempty"`
+
+	// Rollout The open rollout by which the version moves; absent: there is none, or you may not read it.
+	//
+	// Example: auto-podinfo
+	Rollout string `json:"rollout,omitempty"`
 
 	// Scan The last scan of the registry.
 	Scan *VersionScan `json:"scan,omitempty"`

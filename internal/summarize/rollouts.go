@@ -27,8 +27,13 @@ func StageSelection(s api.RolloutStageStatus) string {
 
 // ProposedBy describes what proposed a rollout, by its automation: "the version policy of podinfo".
 func ProposedBy(automation string) string {
-	if group, grouped := strings.CutPrefix(automation, "group/"); grouped {
-		return "the version policies of group " + group
+	name, layer, ofLayer := strings.Cut(automation, "@")
+	text := "the version policy of " + name
+	if group, grouped := strings.CutPrefix(name, "group/"); grouped {
+		text = "the version policies of group " + group
 	}
-	return "the version policy of " + automation
+	if ofLayer {
+		text += " in layer " + layer
+	}
+	return text
 }
