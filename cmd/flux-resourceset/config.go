@@ -14,6 +14,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/server"
 	"github.com/flux-resourceset/flux-resourceset/store/sqlite"
 	"github.com/flux-resourceset/flux-resourceset/webhooks"
@@ -42,6 +43,7 @@ type config struct {
 	environments, protected []string
 	retention               time.Duration // of history; 0: unlimited
 	maxRemovals             int
+	versionRollouts         int
 	watchStreams            int
 	clusterToken            bool          // only a cluster's own token or certificate counts for its status
 	gatesTrustShared        bool          // reports with the read token count for the gates of rollouts
@@ -135,6 +137,7 @@ func flags() []cli.Flag {
 		text("webhook-allow-http", "WEBHOOK_ALLOW_HTTP", "false", "true or false: whether URLs of webhooks may begin with http://"),
 		text("webhook-allow-private", "WEBHOOK_ALLOW_PRIVATE", "false", "true or false: whether webhooks may send to loopback and private addresses; link-local and metadata addresses are always refused"),
 		secret("webhook-proxy", "WEBHOOK_PROXY", "`URL` of a proxy for the requests of webhooks; it must restrict the addresses, which only it knows"),
+		text("version-rollouts", "VERSION_ROLLOUTS", strconv.Itoa(fleet.DefaultVersionRollouts), "how `MANY` open rollouts version policies may propose; more of them wait for their place"),
 		text("version-scan", "VERSION_SCAN", "false", "true or false: whether mode crud scans the registries of version policies; otherwise only pushed versions are known"),
 		text("version-scan-allow-http", "VERSION_SCAN_ALLOW_HTTP", "false", "true or false: whether registries without TLS are scanned"),
 		text("version-scan-allow-private", "VERSION_SCAN_ALLOW_PRIVATE", "false", "true or false: whether registries with loopback and private addresses are scanned; link-local and metadata addresses are always refused"),
@@ -192,6 +195,9 @@ func readConfig(c *cli.Context) (config, error) {
 	}
 	if cfg.maxRemovals, err = strconv.Atoi(c.String("max-removals")); err != nil || cfg.maxRemovals < 0 {
 		problem("MAX_REMOVALS is %q: it must be a number, 0 or more", c.String("max-removals"))
+	}
+	if cfg.versionRollouts, err = strconv.Atoi(c.String("version-rollouts")); err != nil || cfg.versionRollouts < 1 || cfg.versionRollouts > fleet.MaxVersionRollouts {
+		problem("VERSION_ROLLOUTS is %q: it must be a number, 1 to %d", c.String("version-rollouts"), fleet.MaxVersionRollouts)
 	}
 	if cfg.watchStreams, err = strconv.Atoi(c.String("watch-streams")); err != nil || cfg.watchStreams < 1 || cfg.watchStreams > server.MaxWatchStreams {
 		problem("WATCH_STREAMS is %q: it must be a number, 1 to %d", c.String("watch-streams"), server.MaxWatchStreams)

@@ -87,7 +87,7 @@ func TestChartDefaults(t *testing.T) {
 		"HISTORY_RETENTION": "config.historyRetention", "WATCH_STREAMS": "config.watchStreams", "SEED_ACCEPT": "seed.accept", "STATE_MAX_AGE": "lastGood.maxAge", "REQUIRE_CLIENT_CERT": "tls.requireClientCert", "UI_CHANGES": "page.changes",
 		"OTEL_EXPORTER_OTLP_ENDPOINT": "config.otlpEndpoint", "BASE_PATH": "config.basePath", "REQUIRE_SECOND_PERSON": "config.requireSecondPerson", "SECRET_VALUES": "config.secretValues", "OIDC_ISSUERS": "auth.oidcIssuers", "GATES_TRUST_SHARED_TOKEN": "config.gatesTrustSharedToken", "PASSIVE": "config.passive", "AUDIT_OUTPUT": "config.auditOutput",
 		"PUBLIC_URL": "config.publicURL", "WEBHOOK_ALLOW_HTTP": "config.webhookAllowHTTP", "WEBHOOK_ALLOW_PRIVATE": "config.webhookAllowPrivate",
-		"VERSION_SCAN": "config.versionScan", "VERSION_SCAN_ALLOW_HTTP": "config.versionScanAllowHTTP", "VERSION_SCAN_ALLOW_PRIVATE": "config.versionScanAllowPrivate",
+		"VERSION_ROLLOUTS": "config.versionRollouts", "VERSION_SCAN": "config.versionScan", "VERSION_SCAN_ALLOW_HTTP": "config.versionScanAllowHTTP", "VERSION_SCAN_ALLOW_PRIVATE": "config.versionScanAllowPrivate",
 		"REGISTRY_AUTH_FILE": "config.registryAuthFile", "REGISTRY_CA_FILE": "config.registryCAFile",
 	}
 	for env, path := range same {

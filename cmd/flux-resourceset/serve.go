@@ -69,7 +69,7 @@ func serve(c *cli.Context) error {
 		return err
 	}
 	defer auditLog.Close()
-	rules := fleet.Rules{Environments: cfg.environments, Protected: cfg.protected, MaxRemovals: cfg.maxRemovals, SecondPerson: cfg.secondPerson, RefuseSecrets: cfg.refuseSecrets}
+	rules := fleet.Rules{Environments: cfg.environments, Protected: cfg.protected, MaxRemovals: cfg.maxRemovals, SecondPerson: cfg.secondPerson, VersionRollouts: cfg.versionRollouts, RefuseSecrets: cfg.refuseSecrets}
 	opener := &opener{cfg: cfg, rules: rules, seedFile: cfg.seedFile, logger: logger}
 	st, err := opener.store()
 	if err != nil {

@@ -210,6 +210,7 @@ tolerations:
   value: {{ join "," $v.config.protectedEnvironments | quote }}
 - name: MAX_REMOVALS
   value: {{ $v.config.maxRemovals | int64 | quote }}
+- {name: VERSION_ROLLOUTS, value: {{ $v.config.versionRollouts | int64 | quote }}}
 {{- if $v.config.requireSecondPerson }}
 - {name: REQUIRE_SECOND_PERSON, value: "true"}
 {{- end }}

@@ -178,7 +178,7 @@ backup:
   serviceAccount: {create: false, name: "", annotations: {}}
 tmp: {sizeLimit: 2Gi}
 auth: {staticTokens: true, sessionKeyKey: session-key, sessionKeyPreviousKey: session-key-previous, webhookKeyKey: webhook-key, oidcIssuers: []}
-config: {passive: false, gatesTrustSharedToken: false, otlpEndpoint: "", auditOutput: "", basePath: "", watchStreams: 256, publicURL: "", webhookAllowHTTP: false, webhookAllowPrivate: false, versionScan: false, sources: false, versionScanAllowHTTP: false, versionScanAllowPrivate: false, registryAuthFile: "", registryCAFile: ""}
+config: {passive: false, gatesTrustSharedToken: false, otlpEndpoint: "", auditOutput: "", basePath: "", watchStreams: 256, publicURL: "", webhookAllowHTTP: false, webhookAllowPrivate: false, versionRollouts: 10, versionScan: false, sources: false, versionScanAllowHTTP: false, versionScanAllowPrivate: false, registryAuthFile: "", registryCAFile: ""}
 page: {enabled: true, changes: false}
 networkPolicy: {egress: []}
 nameOverride: ""
