@@ -92,7 +92,7 @@ func TestVersionsFromARegistry(t *testing.T) {
 	})
 	define(t, "platform_components", object{
 		"id": component, "type": "helm", "component_path": "podinfo", "component_version": "6.0.0", "oci_url": "oci://" + registry.Host + "/charts",
-		"images":         []object{{"name": image, "new_tag": "latest", "digest": first}},
+		"images":           []object{{"name": image, "new_tag": "latest", "digest": first}},
 		"version_policies": object{"catalog": object{"range": ">=6.0.0", "action": "propose", "strategy": "versions"}},
 		"image_policies": []object{{
 			"name": "podinfo", "image": registry.Host + "/stefanprodan/podinfo", "track": object{"tag": "latest"}, "images": object{"name": image},
@@ -214,8 +214,8 @@ func TestImageAutomationGuide(t *testing.T) {
 	const component = "guide-podinfo"
 	define(t, "platform_components", object{
 		"id": component, "type": "helm", "component_path": "podinfo", "component_version": "6.0.0",
-		"oci_url":        "oci://" + registry.Host + "/stefanprodan/charts",
-		"patches":        object{"redis.enabled": true},
+		"oci_url":          "oci://" + registry.Host + "/stefanprodan/charts",
+		"patches":          object{"redis.enabled": true},
 		"version_policies": object{"catalog": object{"range": ">=6.0.0", "action": "apply"}},
 		"image_policies": []object{
 			{"name": "podinfo-image", "image": registry.Host + "/stefanprodan/podinfo", "track": object{"tag": "latest"}, "writes": object{"image.tag": "{tag}@{digest}"}},
