@@ -97,7 +97,7 @@ func (req *pageRequest) showPlan(p changeForm, status int, problem, reason strin
 	refused, answered := errors.AsType[*client.Error](err)
 	switch {
 	case err == nil:
-		if err := req.showRights(&view, *plan); err != nil {
+		if err := req.showRights(&view, plan); err != nil {
 			return err
 		}
 		if err := req.showEffect(&view, *plan); err != nil {
@@ -113,13 +113,14 @@ func (req *pageRequest) showPlan(p changeForm, status int, problem, reason strin
 	return nil
 }
 
-// showRights fills in the policies and freezes that refuse a plan, and whether the visitor may make, override or approve it.
-func (req *pageRequest) showRights(view *planView, plan api.Plan) error {
+// showRights fills in the policies and freezes that refuse a plan, and whether the visitor may make, override or approve it. It takes the
+// warning that the visitor may not from the plan.
+func (req *pageRequest) showRights(view *planView, plan *api.Plan) error {
 	p := view.changeForm
-	if view.Denied = takeDenial(&plan); view.Denied != "" {
+	if view.Denied = takeDenial(plan); view.Denied != "" {
 		view.Offered = false
 	}
-	view.Policies, view.RefusedBy = failedPolicies(plan, p.Create != nil)
+	view.Policies, view.RefusedBy = failedPolicies(*plan, p.Create != nil)
 	if len(view.RefusedBy) > 0 && p.ApproveFor == "" {
 		permitted, err := req.permitted(p, plan.PlanHash, view.Reason)
 		if err != nil {
@@ -140,7 +141,7 @@ func (req *pageRequest) showRights(view *planView, plan api.Plan) error {
 	if view.Frozen = plan.Frozen; len(plan.Frozen) > 0 && p.Create == nil && p.ApproveFor == "" {
 		view.Override = overrideCommand(p.Command, plan.Frozen, view.RefusedBy)
 	}
-	if p.Rollout != nil && awaitsApproval(&plan) && req.mayChange(approving, kindRollout, p.Rollout.ID) {
+	if p.Rollout != nil && awaitsApproval(plan) && req.mayChange(approving, kindRollout, p.Rollout.ID) {
 		view.Approve = rolloutLink(p.Rollout.ID, "approve", p.Rollout.Stage)
 	}
 	return nil
