@@ -261,7 +261,7 @@ var (
 	ErrUnauthenticated = errors.New("not authenticated")
 	errMissing         = fmt.Errorf("%w: there is no token", ErrUnauthenticated)
 	errMalformed       = fmt.Errorf("%w: the Authorization header is not a bearer token", ErrUnauthenticated)
-	errBasic           = fmt.Errorf("%w, but of basic authentication", errMalformed)
+	errBasic           = fmt.Errorf("%w but basic authentication", errMalformed)
 	errUnknown         = fmt.Errorf("%w: the token is not known", ErrUnauthenticated)
 	errExpired         = fmt.Errorf("%w: the token has expired", ErrUnauthenticated)
 	errLockedOut       = fmt.Errorf("%w: too many wrong tokens came from its address", ErrUnauthenticated)
@@ -303,10 +303,11 @@ func (a *Authenticator) Identify(r *http.Request, st *fleet.State) (Principal, e
 	if certified && len(r.TLS.PeerCertificates[0].DNSNames) > 0 {
 		return Principal{Role: Poll, Method: Certificate, Actor: actorCertificate, Names: r.TLS.PeerCertificates[0].DNSNames}, nil
 	}
-	switch header := r.Header.Get(echo.HeaderAuthorization); {
-	case header == "":
+	header := r.Header.Get(echo.HeaderAuthorization)
+	if header == "" {
 		return Principal{}, errMissing
-	case len(header) >= len("Basic ") && strings.EqualFold(header[:len("Basic ")], "Basic "):
+	}
+	if scheme, _, found := strings.Cut(header, " "); found && strings.EqualFold(scheme, "Basic") {
 		return Principal{}, errBasic
 	}
 	return Principal{}, errMalformed
@@ -334,10 +335,10 @@ func unauthorized(access Access, why error) error {
 		challenge += `, error="invalid_token"`
 	case errors.Is(why, errReadToken):
 		detail = "this is the read token, and changes require the write token: CRUD_AUTH_TOKEN of the server, which \"make run\" shows in its examples, or a managed token"
-	case errors.Is(why, errMalformed) && !errors.Is(why, errBasic):
-		detail = "the header Authorization has no bearer token: send Authorization: Bearer, a space and the token"
 	case errors.Is(why, errBasic):
 		detail = "the header Authorization has no bearer token, and basic authentication is not supported: send Authorization: Bearer. The Secret of a ResourceSetInputProvider needs the key token, not username and password"
+	case errors.Is(why, errMalformed):
+		detail = "the header Authorization has no bearer token: send Authorization: Bearer, a space and the token"
 	case errors.Is(why, errUnknown):
 		detail = "the bearer token is unknown: it is wrong, was revoked, or belongs to another server"
 		challenge += `, error="invalid_token"`
