@@ -155,10 +155,10 @@ func (s *Server) emitAudit(e auditlog.Event, revision fleet.Revision, changes []
 	if e.Type != auditChange {
 		return
 	}
-	for action, kind := range map[string]string{"create": auditTokenIssued, "delete": auditTokenRevoked} {
-		of := func(ch fleet.Change) bool { return ch.Kind == fleet.KindToken && ch.Action() == action }
+	for _, tokens := range []struct{ action, event string }{{"create", auditTokenIssued}, {"delete", auditTokenRevoked}} {
+		of := func(ch fleet.Change) bool { return ch.Kind == fleet.KindToken && ch.Action() == tokens.action }
 		if slices.ContainsFunc(changes, of) {
-			e.Type = kind
+			e.Type = tokens.event
 			s.emitAuditOf(e, changes, of)
 		}
 	}

@@ -121,6 +121,8 @@ func attributesOf(prefix string, fields map[string]any) (out []attribute.KeyValu
 			out = append(out, attribute.StringSlice(name, list))
 		case map[string]any:
 			out = append(out, attributesOf(name+".", field)...)
+		default:
+			out = append(out, attribute.String(name, fmt.Sprint(field)))
 		}
 	}
 	return out

@@ -39,7 +39,8 @@ const (
 	Unknown = "unknown" // the store did not confirm a commit, which may have happened
 )
 
-// Event is one line. It contains no value of a document and no secret. Texts are short and without control characters, which the caller of Emit ensures.
+// Event is one line of the output, or one exported record. It contains no value of a document and no secret. Texts are short and without
+// control characters, which the caller of Emit ensures.
 type Event struct {
 	Time      time.Time `json:"time"`
 	Type      string    `json:"type"`
@@ -58,7 +59,7 @@ type Event struct {
 	Kinds     []string  `json:"kinds,omitempty"`     // of the changed documents
 	Objects   int       `json:"objects,omitempty"`   // number of changed documents
 	Documents []string  `json:"documents,omitempty"` // the first of them, as kind/id
-	// Dropped is the number of events that were dropped since the previous line.
+	// Dropped is the number of events that were dropped since the previous event.
 	Dropped uint64 `json:"dropped,omitempty"`
 
 	// Sender identifies the sender of a refused request for its limit.
@@ -78,7 +79,8 @@ type Actor struct {
 type Config struct {
 	// Output is "stdout", "stderr" or the path of a file.
 	Output string
-	// Export sends events instead of Output. It may take a while, and keeps no event after it returned; nil: they are written as lines.
+	// Export sends events instead of Output. It may block for a long time, and must not keep the events after it returns. nil: events are
+	// written to Output as lines.
 	Export         func(context.Context, []Event) error
 	Stdout, Stderr io.Writer
 	Logger         *slog.Logger
@@ -108,7 +110,7 @@ func Open(cfg Config) (*Log, error) {
 	l := &Log{cfg: cfg, queue: make(chan Event, queueLength), done: make(chan struct{}), senders: [2]map[string]int{{}, {}}}
 	l.events = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "flux_resourceset", Name: "audit_events_total",
-		Help: "Audit events of this process: written, limited (too many refused requests of one sender), dropped (the queue was full), failed (the output returned an error).",
+		Help: "Audit events of this process: written, limited (too many refused requests of one sender), dropped (the queue was full), failed (the output or the collector returned an error).",
 	}, []string{"result"})
 	for _, result := range []string{"written", "limited", "dropped", "failed"} {
 		l.events.WithLabelValues(result)
