@@ -24,7 +24,7 @@ const (
 )
 
 // ErrVersionWaits is the error of a move that would propose a rollout while too many are open. It is tried again when one ends.
-var ErrVersionWaits = errorf(CodeLimitExceeded, "it waits for its place: as many rollouts are open as version policies may propose (VERSION_ROLLOUTS); complete or abort some of them")
+var ErrVersionWaits = errorf(CodeLimitExceeded, "it waits for its place: %d or more rollouts are open, or as many of version policies as VERSION_ROLLOUTS permits; complete or abort some of them", MaxVersionRollouts)
 
 // VersionMoves returns the names of the moves that the fleet has policies for. That of a component is its id, that of several components
 // the group of their policies, after "group/"; with "@" and the layer if their versions move in a layer. They are sorted by component or

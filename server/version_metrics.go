@@ -10,7 +10,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/knownversions"
 )
 
-var descVersionsBehind = desc("component_versions_behind", "Known versions of a component that are newer than the stored one, up to the one that its version policy would move to; of components with a range, and the most of several policies.", "component")
+var descVersionsBehind = desc("component_versions_behind", "Known versions of a component that are newer than the stored one, up to the candidate of its version policy. The highest number of several policies; only for policies with a range.", "component")
 
 // versionsBehind caches the metric, which takes an evaluation of each policy.
 type versionsBehind struct {
