@@ -290,4 +290,18 @@ func TestPlacesOfRollouts(t *testing.T) {
 	require.True(t, w.moves("app0"), "a proposal keeps its place")
 	w.must(act("auto-app1", RolloutAbort))
 	require.True(t, w.moves("app2"))
+	// The rollouts of people take no place of policies.
+	w.must(act("auto-app2", RolloutAbort))
+	w.must(roll(w.world, NewRollout{ID: "person", Operations: []api.Operation{bumpGrafana}}))
+	require.True(t, w.moves("app1"))
+	// A setting below the number of the open ones lets no other be proposed, and the open ones keep their places.
+	w.state.rules.VersionRollouts = 1
+	w.known["app0"] = append(w.known["app0"], KnownVersion{Version: "1.4.0"})
+	require.True(t, w.moves("app0"))
+	require.Equal(t, "1.4.0", w.state.docs[KindRollout]["auto-app0"].rollout().Versions[0].Version)
+	_, _, err = w.automate("app2")
+	require.ErrorIs(t, err, ErrVersionWaits)
+	w.must(act("auto-app0", RolloutAbort))
+	_, _, err = w.automate("app2")
+	require.ErrorIs(t, err, ErrVersionWaits)
 }

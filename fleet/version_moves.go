@@ -321,11 +321,8 @@ func (tx *Tx) proposeMove(m versionMove, proposed *Document, refused *Error) err
 		versions = append(versions, m.changes[i].versions()...)
 	}
 	others, open := 0, 0
-	if tx.base.rollouts != nil {
+	if proposed == nil && tx.base.rollouts != nil { // a proposed rollout has a place
 		for _, d := range tx.base.rollouts.open {
-			if d.ID == id {
-				continue
-			}
 			if open++; d.rollout().Automation != "" {
 				others++
 			}
