@@ -51,6 +51,10 @@ func TestPoliciesOfLayers(t *testing.T) {
 	require.True(t, w.moves("grafana@base"))
 	require.Equal(t, "auto-grafana.prod", EvaluateVersions(w.state, "grafana", "layer/prod", nil, w.now).Rollout)
 	require.Empty(t, EvaluateVersions(w.state, "grafana", "layer/base", nil, w.now).Rollout)
+	// A rollout of a person with the name of one of a policy is not that of the policy.
+	w.must(roll(w.world, NewRollout{ID: "auto-grafana.base", Operations: []api.Operation{bumpGrafana}}))
+	require.Empty(t, EvaluateVersions(w.state, "grafana", "layer/base", nil, w.now).Rollout)
+	w.must(act("auto-grafana.base", RolloutAbort))
 	// The precedence of layers decides, not their names.
 	require.Equal(t, []string{"layer/base", "layer/prod"}, VersionTargets(w.state, w.state.docs[KindComponent]["grafana"].Component()))
 	w.must(act("auto-grafana.prod", RolloutAbort))
@@ -156,6 +160,24 @@ func TestConflictsOfPolicies(t *testing.T) {
 	w.must(patch(KindLayer, "prod", `{"overrides":{"grafana":{"component_version":"17.1.0"}},"selector":null,"all":true}`))
 	require.Equal(t, "a move has no effect: every cluster with the component gets its version from layer/prod", warning("layer/base"))
 	require.Empty(t, warning("layer/prod"))
+
+	// A layer with a policy is no pin of another, and clusters outside a layer do not matter for it.
+	pins := func(target string) []VersionPin {
+		report := EvaluateVersions(w.state, "grafana", target, w.known["grafana"], w.now)
+		pins, _ := VersionPins(w.state, &report)
+		return pins
+	}
+	w.sees("grafana", "17.1.5")
+	require.Empty(t, pins("layer/base"))
+	w.must(patch(KindComponent, "grafana", `{"version_policies":{"layer/prod":null}}`))
+	require.Equal(t, []VersionPin{{KindLayer, "prod", "17.1.0"}}, pins("layer/base"))
+	w.must(patch(KindComponent, "grafana", `{"version_policies":{"layer/prod":{"range":"^17"}}}`))
+	w.must(patch(KindLayer, "prod", `{"selector":"tier=prod","all":null}`))
+	for _, id := range []string{"c2", "c3"} {
+		require.Empty(t, warning("layer/prod"))
+		w.must(patch(KindCluster, id, `{"platform_components":[{"id":"grafana","component_version":"17.0.1"}]}`))
+	}
+	require.Equal(t, "a move has no effect: every cluster with the component gets its version from the clusters themselves", warning("layer/prod"))
 }
 
 // TestGroupsOfLayers: the components of a group move together in each target.
@@ -227,10 +249,14 @@ func TestSuspensionsOfLayers(t *testing.T) {
 	t.Parallel()
 	const one, other = `{"id":"a","version_policies":{"catalog":{"range":"1.x"},"layer/prod":{"range":"2.x","suspended":true}}}`, `{"id":"a","version_policies":{"catalog":{"range":"1.x","suspended":true},"layer/prod":{"range":"2.x"}}}`
 	const all = `{"id":"a","version_policies":{"catalog":{"range":"1.x","suspended":true},"layer/prod":{"range":"2.x","suspended":true}}}`
+	// third adds a policy, so that more policies are suspended than before, and one resumes.
+	third := func(doc, suspended string) string {
+		return strings.Replace(doc, `"version_policies":{`, `"version_policies":{"layer/dev":{"range":"3.x",`+suspended+`},`, 1)
+	}
 	for _, test := range []struct {
 		before, after string
 		want          bool
-	}{{one, all, true}, {other, all, true}, {one, other, false}, {all, one, false}, {one, one, false}, {one, strings.Replace(all, "1.x", "9.x", 1), false}, {`{"id":"a"}`, all, false}} {
+	}{{one, all, true}, {other, all, true}, {one, other, false}, {third(one, `"suspended":false`), third(other, `"suspended":true`), false}, {all, one, false}, {one, one, false}, {one, strings.Replace(all, "1.x", "9.x", 1), false}, {`{"id":"a"}`, all, false}} {
 		ch := Change{Kind: KindComponent, ID: "a", Before: json.RawMessage(test.before), After: json.RawMessage(test.after)}
 		require.Equal(t, test.want, takesAway(ch), test)
 	}
