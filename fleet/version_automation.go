@@ -108,6 +108,7 @@ func (tx *Tx) updateVersionRecords(c Commit) error {
 			return err
 		}
 	}
+	tx.noteDeletions()
 	changed := tx.componentsWithVersionChanges()
 	for _, id := range sortedKeys(changed) {
 		if err := tx.updateVersionRecord(id, c); err != nil {
@@ -115,6 +116,22 @@ func (tx *Tx) updateVersionRecords(c Commit) error {
 		}
 	}
 	return tx.holdVersionsOfRollouts(c)
+}
+
+// noteDeletions adds notes of version policies that name a layer or a strategy that the Tx deletes.
+func (tx *Tx) noteDeletions() {
+	for key, doc := range tx.edits {
+		if doc != nil || key.kind != KindLayer && key.kind != KindStrategy {
+			continue
+		}
+		tx.each(KindComponent, func(d *Document) {
+			for target, policy := range d.Component().VersionPolicies {
+				if key.kind == KindLayer && target == layerTarget+key.id || key.kind == KindStrategy && policy.Strategy == key.id {
+					tx.note("the version policy %s of component %q names %s %q, which is deleted: change or delete the policy too", target, d.ID, key.kind, key.id)
+				}
+			}
+		})
+	}
 }
 
 // componentsWithVersionChanges returns the components whose policies or stored versions may differ from the base.

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -178,6 +179,35 @@ func TestConflictsOfPolicies(t *testing.T) {
 		w.must(patch(KindCluster, id, `{"platform_components":[{"id":"grafana","component_version":"17.0.1"}]}`))
 	}
 	require.Equal(t, "a move has no effect: every cluster with the component gets its version from the clusters themselves", warning("layer/prod"))
+}
+
+// TestDeletionsUnderPolicies: the deletion of a layer or a strategy warns of the version policies that name it, and their moves stop. A
+// layer cannot be deleted while the rollout of a move is open.
+func TestDeletionsUnderPolicies(t *testing.T) {
+	t.Parallel()
+	w := newLayered(t)
+	const layer = `{"id":"spare","priority":30,"selector":"tier=none","overrides":{"grafana":{"component_version":"17.1.0"}}}`
+	w.must(create(KindLayer, layer))
+	w.must(patch(KindComponent, "grafana", `{"version_policies":{"layer/spare":{"range":"^17","strategy":"waves"}}}`))
+	w.sees("grafana", "17.1.5")
+	require.True(t, w.moves("grafana@spare"))
+	remove := func(kind Kind, id string) func(*Tx) error {
+		return func(tx *Tx) error {
+			_, err := tx.Delete(kind, id, DeleteOptions{})
+			return err
+		}
+	}
+	require.Contains(t, w.refused(CodeInRollout, remove(KindLayer, "spare")).Error(), "auto-grafana.spare")
+	w.must(act("auto-grafana.spare", RolloutAbort))
+	w.sees("grafana", "17.1.6")
+	require.Contains(t, w.must(remove(KindStrategy, "waves")).Warnings, `the version policy layer/spare of component "grafana" names strategy "waves", which is deleted: change or delete the policy too`)
+	require.Contains(t, w.must(remove(KindLayer, "spare")).Warnings, `the version policy layer/spare of component "grafana" names layer "spare", which is deleted: change or delete the policy too`)
+	require.False(t, w.moves("grafana@spare"))
+	require.Equal(t, `there is no layer "spare"`, EvaluateVersions(w.state, "grafana", "layer/spare", w.known["grafana"], w.now).Problem)
+	w.must(create(KindLayer, layer))
+	require.Empty(t, w.must(func(tx *Tx) error {
+		return cmp.Or(remove(KindLayer, "spare")(tx), patch(KindComponent, "grafana", `{"version_policies":{"layer/spare":null}}`)(tx))
+	}).Warnings)
 }
 
 // TestGroupsOfLayers: the components of a group move together in each target.
