@@ -213,9 +213,7 @@ func (s *Server) componentVersions(st *fleet.State, doc *fleet.Document) api.Com
 				e.Problem = refusal
 			}
 			source := s.versionSource(sources[i], e)
-			if source.Target = target; st.Has(fleet.KindRollout, report.Rollout) {
-				source.Rollout = report.Rollout
-			}
+			source.Target, source.Rollout = target, report.Rollout
 			out.Sources = append(out.Sources, source)
 		}
 		for _, p := range pins {

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -390,8 +391,35 @@ func TestPlacesOfVersions(t *testing.T) {
 	require.Contains(t, at(w.get("/platform_components/a/versions", as...).want(200).json(), "sources", 0, "problem"), "waits for its place")
 	for i, want := range [][]string{{"b", "c"}, {"b", "e"}, {"a", "b"}} {
 		w.post("/rollouts/auto-"+[]string{"d", "c", "e"}[i]+"/abort", "").want(200)
-		w.runVersions(s)
+		s.MoveVersions(t.Context()) // at once
 		require.Equal(t, want, open())
 	}
 	require.NotContains(t, at(w.get("/platform_components/a/versions").want(200).json(), "sources", 0), "problem")
+}
+
+// TestHiddenLayersOfPolicies: a policy of a layer that the writer may not read has the answer of one of a layer that does not exist.
+func TestHiddenLayersOfPolicies(t *testing.T) {
+	t.Parallel()
+	w := hiddenWorld(t)
+	w.create("/access", accessFor("team", `["read","plan"]`, teamRead))
+	w.create("/access", accessFor("wide", `["write","plan"]`, ""))
+	as := bearer(w.issue(scopedBody).secret)
+	send := func(method, path, body string) string {
+		headers := append([]string{"Content-Type", "application/json"}, as...)
+		if method == http.MethodPatch {
+			headers[1] = mergePatchType
+		}
+		return hashOfPlan.ReplaceAllString(lasting(w.do(method, path, body, headers...)), "")
+	}
+	w.unchanged(func() {
+		for _, policy := range []string{`{"range":"1.x"}`, `{"range":"nonsense"}`, `{}`, `null`} {
+			patch := `{"version_policies":{"layer/zebra":` + policy + `}}`
+			operation := `{"operations":[{"op":"patch","kind":"platform_component","id":"web-app","patch":` + patch + `}]}`
+			for _, of := range [][]string{{"PATCH", "/platform_components/web-app", patch}, {"POST", "/batch", operation}, {"POST", "/plan", operation}} {
+				hidden := send(of[0], of[1], of[2])
+				require.Equal(t, send(of[0], of[1], missing(of[2])), missing(hidden))
+				require.Equal(t, policy != "null", strings.Contains(hidden, "there is no layer"), hidden)
+			}
+		}
+	})
 }
