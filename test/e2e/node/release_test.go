@@ -23,14 +23,14 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/test/e2e/rig"
 )
 
-// release is the last one: its store, the answers of its processes, and its chart values.
+// The last release: its store and the answers of its processes, and its chart values.
 const (
 	releaseFixture = "../../../cmd/flux-resourceset/testdata/0.1.0"
 	releaseValues  = "tools/helm/testdata/flux-resourceset-0.1.0.yaml"
 )
 
-// The store and the chart values of the last release, on either backend: clusters are served the bytes of that release, during an
-// upgrade and the restart of a container too. With Postgres no poll fails.
+// fromRelease installs and upgrades the chart with the store and the chart values of the last release, on either backend: polls are answered
+// with the bytes of that release, also during an upgrade and the restart of a container. With Postgres no poll fails.
 func fromRelease(t *testing.T) {
 	t.Run("sqlite", func(t *testing.T) {
 		kubectl(t, `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: released}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}`, "apply", "-f", "-")
@@ -142,6 +142,8 @@ func watchPolls(t *testing.T, url string, want map[string]string) func(during st
 			for i := cluster; ; i++ {
 				select {
 				case <-ended:
+					return
+				case <-t.Context().Done(): // the test has failed
 					return
 				default:
 					poll(paths[i%len(paths)])
