@@ -191,7 +191,7 @@ func TestTeamSeesItsDocuments(t *testing.T) {
 	}
 	require.Equal(t, w.get("/clusters/web-01/status").want(200).json()["inputs"], w.get("/clusters/web-01/status", as...).want(200).json()["inputs"])
 	require.Equal(t, []any{"web-01"}, w.get("/layers/all?view=clusters", as...).want(200).json()["clusters"])
-	require.EqualValues(t, 1, at(w.get("/layers?view=counts", as...).want(200).list(), 0, "cluster_count"))
+	require.EqualValues(t, 1, at(w.get("/layers?view=counts", as...).want(200).list()[0], "cluster_count"))
 	require.InDelta(t, 1, at(w.get("/platform_components/base/usage", as...).want(200).json(), "clusters"), 0)
 	require.InDelta(t, 1, at(w.get("/status", as...).want(200).json(), "total"), 0)
 	require.InDelta(t, 1, at(w.get("/freezes/web-freeze", as...).want(200).json(), "clusters"), 0)
