@@ -85,7 +85,7 @@ func (s *Server) audit(r *request) {
 		e.Decision = auditlog.Unknown
 	case r.op.ID == "CreateSession" && status >= http.StatusBadRequest:
 		e.Type, e.Decision = auditSignInFailed, auditlog.Refused
-	case signsIn(r.Request().Context()) && did.reason != "":
+	case did.reason != "" && signsIn(r.Request().Context()):
 		e.Type, e.Decision = auditSignInFailed, auditlog.Refused
 	case status == http.StatusUnauthorized, status == http.StatusForbidden, did.reason != "", refusedByRule:
 		e.Type, e.Decision = auditRefused, auditlog.Refused
