@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"cmp"
 	"encoding/json"
 	"maps"
 	"net/url"
@@ -141,20 +140,9 @@ func hideDefaultNamespace(obj map[string]any) {
 	}
 }
 
-// completeComponent clears the target_namespace of a stored kustomize component that no request has set, and reads its former policy.
+// completeComponent clears the target_namespace of a stored kustomize component that no request has set.
 func completeComponent(value any, body json.RawMessage) error {
 	p := value.(*api.PlatformComponent)
-	if jsontext.MayHaveKey(body, "version_policy") {
-		obj, err := unstructured.Decode(body)
-		if err != nil {
-			return err
-		}
-		formerPolicy(obj)
-		text, err := json.Marshal(obj["version_policies"])
-		if err := cmp.Or(err, json.Unmarshal(text, &p.VersionPolicies)); err != nil {
-			return err
-		}
-	}
 	if p.Type != typeKustomize {
 		return nil
 	}

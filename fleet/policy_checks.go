@@ -193,7 +193,6 @@ func takesAway(ch Change) bool {
 		return suspends(ch, func(obj map[string]any) map[string]any { return map[string]any{"": obj} })
 	case KindComponent:
 		return suspends(ch, func(obj map[string]any) map[string]any {
-			formerPolicy(obj)
 			policies, _ := obj["version_policies"].(map[string]any)
 			return policies
 		})

@@ -106,7 +106,6 @@ func (ks *kindSet) suspended(d *Document) (*Document, error) {
 	if err != nil {
 		return nil, d.Unreadable(err)
 	}
-	formerPolicy(obj)
 	policies := unstructured.NestedObject(obj, "version_policies")
 	for _, target := range targets {
 		policy := unstructured.NestedObject(policies, target)

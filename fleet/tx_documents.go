@@ -165,9 +165,6 @@ func (tx *Tx) edit(before *Document, change func(map[string]any) map[string]any)
 	if err != nil {
 		return nil, before.Unreadable(err)
 	}
-	if before.Kind == KindComponent {
-		formerPolicy(stored)
-	}
 	return tx.put(before.Kind, before.ID, before, change(stored))
 }
 

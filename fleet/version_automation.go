@@ -69,7 +69,7 @@ func (tx *Tx) automation(component string) *versionAutomation {
 
 // recordAutomation records an edit of the record of a component; an empty record is deleted.
 func (tx *Tx) recordAutomation(a *versionAutomation) error {
-	if a.Principal == "" && len(a.Principals)+len(a.Holds)+len(a.Replaced)+len(a.Left) == 0 {
+	if len(a.Principals)+len(a.Holds)+len(a.Replaced)+len(a.Left) == 0 {
 		if tx.raw(KindVersionAutomation, a.ID) != nil {
 			tx.record(KindVersionAutomation, a.ID, nil)
 		}
@@ -179,7 +179,7 @@ func (tx *Tx) updateVersionRecord(id string, c Commit) error {
 			tx.holdReplaced(held, targetAmong(is.Component(), target, tx.base.document), targetAmong(is.Component(), target, tx.raw), c)
 		}
 	}
-	held.Principals, held.Principal, held.Identity = principals, "", nil
+	held.Principals = principals
 	if was != nil && !retyped {
 		for _, target := range movingTargets(was.Component(), false) {
 			if !slices.Contains(targets, target) {

@@ -34,10 +34,7 @@ type versionAutomation struct {
 	ID string `json:"id"` // of the component
 	// Principals are who last changed the policies, by target.
 	Principals map[string]policyPrincipal `json:"principals,omitempty"`
-	// Principal and Identity are those of the one policy that a component had in development versions.
-	Principal string        `json:"principal,omitempty"`
-	Identity  *Subject      `json:"identity,omitempty"`
-	Holds     []VersionHold `json:"holds,omitempty"`
+	Holds      []VersionHold              `json:"holds,omitempty"`
 	// Replaced are digests that were replaced by others, the newest last. A tag that refers to one of them again has moved back.
 	Replaced []replacedDigest `json:"replaced,omitempty"`
 	// Left are the versions that were stored last, by target and image, while no semantic version or no policy is: see leftKey.
@@ -90,10 +87,7 @@ func (s *State) versionAutomation(component string) *versionAutomation {
 
 // principal returns who last changed the policies of a target. Its moves need the rights of this actor. An empty actor may do nothing.
 func (a *versionAutomation) principal(target string) policyPrincipal {
-	if p, found := a.Principals[target]; found {
-		return p
-	}
-	return policyPrincipal{a.Principal, a.Identity}
+	return a.Principals[target]
 }
 
 // holdOf returns the hold of a version; nil: it is not held.

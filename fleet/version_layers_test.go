@@ -292,38 +292,6 @@ func TestSuspensionsOfLayers(t *testing.T) {
 	}
 }
 
-// TestFormerPolicy: a component with the one policy of development versions is read as before, and stored in the present form.
-func TestFormerPolicy(t *testing.T) {
-	t.Parallel()
-	w := newLayered(t)
-	var records []Record
-	for r := range w.state.Records() {
-		if r.Kind == KindComponent && r.ID == "grafana" {
-			var obj map[string]any
-			require.NoError(t, json.Unmarshal(r.Body, &obj))
-			delete(obj, "version_policies")
-			obj["version_policy"] = map[string]any{"range": "^17", "layer": "prod", "action": "apply"}
-			r.Body = json.RawMessage(mustJSON(t, obj))
-		}
-		if r.Kind == KindVersionAutomation {
-			r.Body = json.RawMessage(`{"id":"grafana","principal":"ann"}`)
-		}
-		records = append(records, r)
-	}
-	old, err := NewState(w.state.rules, w.state.head, w.state.at, records)
-	require.NoError(t, err)
-	w.state = old
-	require.Equal(t, []string{"grafana@prod"}, VersionMoves(w.state))
-	require.Equal(t, "ann", w.state.principalOf("grafana@prod", "grafana").Actor)
-	w.sees("grafana", "17.2.0")
-	require.True(t, w.moves("grafana@prod"))
-	w.as("bob", patch(KindComponent, "grafana", `{"version_policies":{"catalog":{"range":"~17"}}}`))
-	require.NotContains(t, string(w.state.docs[KindComponent]["grafana"].Body), `"version_policy"`)
-	require.Equal(t, api.VersionPolicy{Range: "^17", Action: "apply"}, w.state.docs[KindComponent]["grafana"].Component().VersionPolicies["layer/prod"])
-	require.Equal(t, "ann", w.state.principalOf("grafana@prod", "grafana").Actor)
-	require.Equal(t, "bob", w.state.principalOf("grafana", "grafana").Actor)
-}
-
 // TestPlacesOfRollouts: policies propose as many rollouts as the setting permits, and leave the others to people.
 func TestPlacesOfRollouts(t *testing.T) {
 	t.Parallel()

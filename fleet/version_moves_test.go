@@ -806,10 +806,10 @@ func TestSecondPersonOfPolicies(t *testing.T) {
 	w.as("token:bob (3)", act("auto-grafana", RolloutApprove))
 }
 
-// TestHistoryOfRecords: the history shows a record without the claims of its principal.
+// TestHistoryOfRecords: the history shows a rollout without the claims of its principal.
 func TestHistoryOfRecords(t *testing.T) {
 	t.Parallel()
-	ch := Change{Kind: KindVersionAutomation, ID: "a", After: json.RawMessage(`{"id":"a","identity":{"issuer":"corp","claims":{"email":"ann@example.com"}},"principal":"ann"}`)}
+	ch := Change{Kind: KindRollout, ID: "a", After: json.RawMessage(`{"id":"a","identity":{"issuer":"corp","claims":{"email":"ann@example.com"}},"principal":"ann"}`)}
 	_, after, err := ch.Public()
 	require.NoError(t, err)
 	require.JSONEq(t, `{"id":"a","principal":"ann"}`, string(after))

@@ -50,20 +50,6 @@ func layerOf(target string) string {
 	return ""
 }
 
-// formerPolicy replaces the one version policy that a component had in development versions.
-func formerPolicy(obj map[string]any) {
-	policy, found := obj["version_policy"].(map[string]any)
-	if delete(obj, "version_policy"); !found || obj["version_policies"] != nil {
-		return
-	}
-	target := catalogTarget
-	if layer, _ := policy["layer"].(string); layer != "" {
-		target = layerTarget + layer
-	}
-	delete(policy, "layer")
-	obj["version_policies"] = map[string]any{target: policy}
-}
-
 // normalizeVersionPolicies omits unset fields, and a policy of the catalog alone without fields, which is the default.
 func normalizeVersionPolicies(obj map[string]any) {
 	unstructured.DropEmptyList(obj, "image_policies")
