@@ -124,6 +124,19 @@ func (d *Drill) follow(ctx context.Context) error {
 	if err := d.awaitArtifact(ctx); err != nil {
 		return err
 	}
+	// The store has the artifact, but this process may not have it yet. A server asks the store before it refuses the assignments; that
+	// of the negative control noop-unconfirmed does not.
+	awaiting, cancel := context.WithTimeout(ctx, d.cfg.Healing)
+	defer cancel()
+	for {
+		a := c.Send(awaiting, base, http.MethodGet, "/namespaces/"+check.FollowedPair[0], nil)
+		if a.OK() {
+			break
+		}
+		if !rig.Rest(awaiting, 50*time.Millisecond) {
+			return fmt.Errorf("%s had no artifact within %s: %d %s", base, d.cfg.Healing, a.Status, a.Body)
+		}
+	}
 	for n := range clusters {
 		for _, ns := range check.FollowedPair {
 			if err := send(http.MethodPut, "/clusters/"+clusterID(n)+"/namespaces/"+ns, nil); err != nil {
