@@ -1,19 +1,15 @@
 package cli
 
 import (
-	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/change"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
-	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/urfave/cli/v2"
 )
 
@@ -21,13 +17,7 @@ func clusterFlag(usage string) cli.Flag {
 	return &cli.StringFlag{Name: "cluster", Usage: usage}
 }
 
-// updateFlag allows a command that creates and assigns a definition to change an existing one.
-func updateFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "update", Usage: "when it exists with other values, change it for every cluster that uses it; otherwise that is an error where a cluster is named"}
-}
-
-// createCommand creates a definition, or changes an existing one. With --cluster it also assigns it, and then leaves an existing
-// one unchanged.
+// createCommand creates a definition. With --cluster or --layer it also assigns it, one that exists as it is.
 func (v kindCommands) createCommand() *cli.Command {
 	var values []cli.Flag
 	if v.Values {
@@ -35,7 +25,7 @@ func (v kindCommands) createCommand() *cli.Command {
 	}
 	return &cli.Command{
 		Name:      "create",
-		Usage:     fmt.Sprintf("Create a %s, or change the given fields of an existing one; with --cluster or --layer create it if it does not exist, and assign it", v.Title),
+		Usage:     fmt.Sprintf("Create a %s; with --cluster or --layer create it if it does not exist, and assign it", v.Title),
 		ArgsUsage: "NAME", Description: args.ExampleText(v.Example),
 		Flags: slices.Concat(kinds.FlagsOf(v.Fields), kinds.FlagsOf(v.Overrides), values, []cli.Flag{
 			clusterFlag("assign it to this `CLUSTER` too, in the same change"),
@@ -69,26 +59,28 @@ func (v kindCommands) createAndAssign(c *cli.Context, id string, doc map[string]
 		return err
 	}
 	setValues := componentCommands{v.session}.catalogValueOperations(id, values)
-	if len(on.Ids)+len(on.Layers) == 0 {
-		if len(given) > 0 {
-			return args.Errorf("%s are settings of an assignment; name its --cluster or --layer", kinds.FlagNames(settings))
-		}
-		ops := append(v.ChangeOperations("put", id, doc), setValues...)
-		return v.PerformOn(c, v.Kind, change.Change{Operations: change.FixedOperations(ops...)})
-	}
 	if !c.Bool("update") {
 		setValues = nil
 		if len(values) > 0 {
 			doc["patches"] = values
 		}
 	}
+	if len(on.Ids)+len(on.Layers) == 0 {
+		if len(given) > 0 {
+			return args.Errorf("%s are settings of an assignment; name its --cluster or --layer", kinds.FlagNames(settings))
+		}
+		return v.create(c, id, doc, setValues...)
+	}
 	put := v.ChangeOperation("put", id, doc)
+	if !c.Bool("update") {
+		put = v.CreateOperation(id, doc)
+	}
 	ops := append(append([]change.Operation{put}, setValues...), on.Operation(v.AssignOperation("assign"), kinds.WithID(v.Kind, id, given)))
 	ch := change.Change{Operations: change.FixedOperations(ops...)}
 	if !c.Bool("update") {
-		// An existing one is left unchanged, because other clusters use it and this command is about one.
-		put["if_absent"] = true
-		ch.Refused = func(client conn.Client, err error) error { return v.explainConflict(c, client, id, doc, err) }
+		ch.Refused = func(client conn.Client, err error) error {
+			return v.explainConflict(c, client, id, doc, err, "to assign it unchanged, omit these fields; --update changes it for every cluster, and --update --plan shows the effect.")
+		}
 	}
 	if cluster, ok := on.Single(); ok {
 		ch.Show = func(_ conn.Client, a conn.Answer) error {
@@ -124,48 +116,6 @@ func assignedTo(c *cli.Context) (on change.Targets, err error) {
 		return on, args.Errorf("%s takes --cluster or --layer, not both", c.Command.HelpName)
 	}
 	return on, nil
-}
-
-// explainConflict adds the fields in which an existing definition differs from the command line to a conflict about them.
-func (v kindCommands) explainConflict(c *cli.Context, client conn.Client, id string, doc map[string]any, refusal error) error {
-	if apiclient.ErrorCode(refusal) != "conflict" {
-		return refusal
-	}
-	found, err := conn.Receive(v.Calls.Get(c.Context, client, id))
-	if err != nil {
-		return refusal // it is about something else
-	}
-	return cmp.Or(checkSameFields(v.Kind, id, doc, found), refusal)
-}
-
-// checkSameFields returns an error with both values of each field that differs between a definition and the command line; nil: none
-// differs.
-func checkSameFields(n kinds.Kind, id string, doc map[string]any, found conn.Answer) error {
-	body, err := render.Encode(doc)
-	if err != nil {
-		return err
-	}
-	var given map[string]json.RawMessage
-	if err := json.Unmarshal(body, &given); err != nil {
-		return err
-	}
-	fields, err := render.Changes(given, found.Body)
-	if err != nil || len(fields) == 0 {
-		return err
-	}
-	var text strings.Builder
-	_, _ = fmt.Fprintf(&text, "the %s %q exists with other values, and clusters use it; nothing was changed", n.Title, id)
-	for _, f := range fields {
-		_, _ = fmt.Fprintf(&text, "\n  %s: %s -> %s", f.Path, orNone(f.Before), orNone(f.After))
-	}
-	return conn.WithHint(errors.New(text.String()), "to assign it unchanged, omit these fields; --update changes it for every cluster, and --update --plan shows the effect.")
-}
-
-func orNone(value json.RawMessage) string {
-	if value == nil {
-		return "none"
-	}
-	return string(value)
 }
 
 // printPair prints a definition and the cluster to which it was assigned as one document.

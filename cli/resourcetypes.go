@@ -6,7 +6,6 @@ import (
 	"net/http"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/change"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/input"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
@@ -62,7 +61,7 @@ func (v kindCommands) addFromCRD(create *cli.Command) {
 			return err
 		}
 		maps.Copy(doc, given)
-		return v.PerformOn(c, v.Kind, change.Change{Operations: change.FixedOperations(v.ChangeOperations("put", id, doc)...)})
+		return v.create(c, id, doc)
 	}
 }
 

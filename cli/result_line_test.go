@@ -25,7 +25,7 @@ func TestOneLineAfterAChange(t *testing.T) {
 	for _, step := range []struct{ args, want string }{
 		{"cluster create c-1 --dns c-1.example.com --environment dev", "cluster/c-1 created (revision 2)\n"},
 		{"cluster create c-2 --dns c-2.example.com --environment dev", "cluster/c-2 created (revision 3)\n"},
-		{"cluster create c-2 --label a=b", "cluster/c-2 changed (revision 4)\n"},
+		{"cluster set c-2 --label a=b", "cluster/c-2 changed (revision 4)\n"},
 		{"cluster label c-1 tier=web", "cluster/c-1 labeled (revision 5)\n"},
 		{"cluster label c-1 tier=web", "cluster/c-1 unchanged\n"},
 		{"cluster label --selector environment=dev wave=1", "3 clusters labeled (revision 6)\n"},

@@ -272,15 +272,15 @@ func (v kindCommands) setPatch(c *cli.Context) error {
 func (v kindCommands) createDocumentCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "create",
-		Usage:     "Create a " + v.Title + ", or change the given fields of an existing one",
+		Usage:     "Create a " + v.Title,
 		ArgsUsage: "NAME", Description: args.ExampleText(v.Example),
-		Flags: slices.Concat(kinds.FlagsOf(v.Fields), []cli.Flag{change.FileFlag("the document"), change.DryRunFlag(), change.YesFlag()}, change.PlannedFlags()),
+		Flags: slices.Concat(kinds.FlagsOf(v.Fields), []cli.Flag{updateFlag(), change.FileFlag("the document"), change.DryRunFlag(), change.YesFlag()}, change.PlannedFlags()),
 		Action: func(c *cli.Context) error {
 			id, doc, err := v.DocumentFrom(c, v.Kind)
 			if err != nil {
 				return err
 			}
-			return v.PerformOn(c, v.Kind, change.Change{Operations: change.FixedOperations(v.ChangeOperations("put", id, doc)...)})
+			return v.create(c, id, doc)
 		},
 	}
 }

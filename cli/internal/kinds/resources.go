@@ -104,6 +104,20 @@ func (n Kind) ChangeOperations(op, id string, fields map[string]any) (ops []plan
 	return ops
 }
 
+// CreateOperation returns the operation that creates a document. One that exists stays as it is: other values in it are a conflict.
+func (n Kind) CreateOperation(id string, fields map[string]any) planview.Operation {
+	document := map[string]any{}
+	for name, value := range fields {
+		if part, ok := value.(changes); ok {
+			value = mergeOver(json.RawMessage("{}"), part)
+		}
+		document[name] = value
+	}
+	op := n.ChangeOperation("put", id, document)
+	op["if_absent"] = true
+	return op
+}
+
 // AssignOperation returns the name of the operation that assigns or unassigns a document of the kind: VERB_component.
 func (n Kind) AssignOperation(verb string) string {
 	if n.ResourceType != "" {
