@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
@@ -65,6 +67,9 @@ func (s *session) explain(c *cli.Context) error {
 	var ex api.Explanation
 	if err := a.Decode(&ex); err != nil {
 		return err
+	}
+	if c.IsSet("path") && !slices.ContainsFunc(ex.Inputs, func(i api.ExplainedInput) bool { return len(i.Values) > 0 }) {
+		return conn.WithHint(fmt.Errorf("there is no value at %s", pointer), "omit --path to see all; a path with a slash first, such as /component_version, is a JSON pointer in the input")
 	}
 	return s.Print(c, fleetview.Explanation(ex, a.Body, kinds.NameOf))
 }

@@ -68,6 +68,9 @@ func (s inputCommands) printInputs(c *cli.Context, cluster, typ string) error {
 		return err
 	}
 	a, err := conn.Receive(client.PollResources(c.Context, dns, t.Name, nil))
+	if apiclient.ErrorCode(err) == "forbidden" {
+		return conn.WithHint(err, "inputs polls, which identities with limits may not; explain and render show what they may read")
+	}
 	if err != nil {
 		return err
 	}

@@ -203,6 +203,9 @@ func (tx *Tx) unassign(kind Kind, id string) clusterEdit {
 		}
 		left := slices.DeleteFunc(slices.Clone(entries), unstructured.HasID(id))
 		if len(left) == len(entries) {
+			if tx.raw(kind, id) == nil {
+				tx.note("there is no %s %q", a.rules.noun, id)
+			}
 			return false, nil
 		}
 		a.setEntries(obj, left)

@@ -98,10 +98,12 @@ func (b *Batch) edit(targets []string, op api.Operation, named bool, apply clust
 	}
 	var docs []*Document
 	var failed failures
+	without := 0
 	for i, id := range targets {
 		err := after[i].err
 		if errors.Is(err, errNotAssigned) {
 			if !named {
+				without++
 				continue // the operation applies to the selected clusters that have the component
 			}
 			err = errorf(CodeInvalid, "component %q is not assigned", op.ComponentID)
@@ -124,6 +126,9 @@ func (b *Batch) edit(targets []string, op api.Operation, named bool, apply clust
 		}
 		b.tx.recordEdited(after[i].before, after[i].doc)
 		docs = append(docs, after[i].doc)
+	}
+	if without > 0 {
+		b.tx.note("component %q is not assigned to %d of the %s selected: they stay as they are", op.ComponentID, without, plural(len(targets), "cluster"))
 	}
 	return docs, failed.err()
 }

@@ -72,10 +72,13 @@ func (s *State) Running(cluster *Document, component string) (runs api.Component
 }
 
 // DeclaresImage reports whether an enabled component of a cluster has an image or artifact: as NAME, NAME:TAG, :TAG, NAME@DIGEST or DIGEST.
+// Of a digest the algorithm and seven digits are enough.
 func (s *State) DeclaresImage(cluster *Document, image string) bool {
 	is := func(name, tag, digest string) bool {
 		rest, named := strings.CutPrefix(image, name)
-		return named && rest == "" || tag != "" && (named && rest == ":"+tag || image == ":"+tag) || digest != "" && (named && rest == "@"+digest || image == digest)
+		begins := func(text string) bool { return len(text) >= len("sha256:1234567") && strings.HasPrefix(digest, text) }
+		of, at := strings.CutPrefix(rest, "@")
+		return named && rest == "" || tag != "" && (named && rest == ":"+tag || image == ":"+tag) || named && at && begins(of) || begins(image)
 	}
 	e := s.Effective(cluster)
 	entries := e.Cluster().PlatformComponents

@@ -8140,7 +8140,7 @@ type ListClustersParams struct {
 	// OCITag With `component`: only clusters for which this is its tag, by themselves, a layer or the catalog.
 	OCITag *RunningTag `form:"oci_tag,omitempty" json:"oci_tag,omitempty"`
 
-	// Image Only clusters with an enabled component that declares this image or artifact: the name of an `images` entry before or after the replacement, or an `oci_url` without its scheme. Written as `NAME`, `NAME:TAG`, `:TAG`, `NAME@DIGEST` or `DIGEST`. Images in values of charts are not searched.
+	// Image Only clusters with an enabled component that declares this image or artifact: the name of an `images` entry before or after the replacement, or an `oci_url` without its scheme. Written as `NAME`, `NAME:TAG`, `:TAG`, `NAME@DIGEST` or `DIGEST`; of a digest the algorithm and seven digits are enough. Images in values of charts are not searched.
 	Image *Image `form:"image,omitempty" json:"image,omitempty"`
 
 	// Deleted true: only decommissioned clusters, which still answer an empty list.

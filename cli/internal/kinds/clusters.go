@@ -98,7 +98,7 @@ func ClusterFilters() []Filter {
 		{&cli.StringFlag{Name: "component", Usage: "only clusters that are assigned this `COMPONENT`"}, "component"},
 		{&cli.StringFlag{Name: "component-version", Usage: "with --component: only clusters that run this `VERSION` of it"}, "component_version"},
 		{&cli.StringFlag{Name: "oci-tag", Usage: "with --component: only clusters that have this `TAG` of it"}, "oci_tag"},
-		{&cli.StringFlag{Name: "image", Usage: "only clusters with an enabled component that declares this `IMAGE` or artifact: NAME, NAME:TAG, :TAG, NAME@DIGEST or DIGEST"}, "image"},
+		{&cli.StringFlag{Name: "image", Usage: "only clusters with an enabled component that declares this `IMAGE` or artifact: NAME, NAME:TAG, :TAG, NAME@DIGEST or DIGEST, of which seven digits are enough"}, "image"},
 		{&cli.StringFlag{Name: "dns", Usage: "only the cluster with this DNS `NAME`"}, "cluster_dns"},
 		{&cli.BoolFlag{Name: "pinned", Usage: "only pinned clusters"}, "pinned"},
 		{&cli.BoolFlag{Name: "drifted", Usage: "only clusters on which objects of a Helm release differ from what Flux installed, according to events of the last day"}, "drifted"},
