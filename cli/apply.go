@@ -34,7 +34,7 @@ func (s *session) applyCommand() *cli.Command {
 		Name:  "apply",
 		Usage: "Create or change the documents of files, all in one change",
 		Description: "A file holds lists of documents in the layout of a seed file and of export, or documents with a `kind`.\n" +
-			"Fields that a document does not have stay unchanged. Clusters may refer to definitions in the same files.\n\n" +
+			"Fields that a document does not have stay unchanged; those that it has are replaced as a whole, such as all labels and all patches. Clusters may refer to definitions in the same files.\n\n" +
 			args.ExampleText("apply -f fleet/ --plan", "apply -f fleet/ --reason CHG-1234", "export | flux-resourceset-cli apply -f -"),
 		Flags: slices.Concat([]cli.Flag{documentsFlag()}, pruneFlags(), []cli.Flag{change.DryRunFlag(), change.YesFlag()}, change.PlannedFlags()),
 		Action: func(c *cli.Context) error {
