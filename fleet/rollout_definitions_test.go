@@ -20,6 +20,7 @@ var readsStored = map[string]string{
 	"State.definition": "it is the function to use",
 	"State.versions":   "returns the variants too",
 	"State.stored":     "overlayOf makes variants of them",
+	"State.Components": "asks State.definition where a rollout may have another one",
 
 	// The documents themselves.
 	"State.All": "", "State.listReferring": "lists the stored ones; addFacts takes the versions of the cluster", "layerResolution.withFacts": "writes", "referencesIn": "reads the fields of one document", "checker.references": "reads the fields of one document", "State.ReferencesIn": "explains the stored text of references", "State.Count": "", "State.Find": "", "State.Get": "", "State.Has": "", "State.Record": "", "State.sorted": "", "Tx.create": "asks whether it exists", "access.Check.Right": "asks for the rights on it", "Rights.Try": "tries the right on the document itself", "access.Check.tryRight": "tries the right on the document itself",

@@ -113,10 +113,14 @@ func (s *State) Components(cluster *Document) iter.Seq[ClusterComponent] {
 	return func(yield func(ClusterComponent) bool) {
 		e := s.Effective(cluster)
 		deviating := s.deviatingComponents(s.configured(cluster)) // a pin keeps settings, not who set them
-		entries := e.Cluster().PlatformComponents
+		entries, components := e.Cluster().PlatformComponents, s.docs[KindComponent]
 		for i := range entries {
 			one := ClusterComponent{ID: entries[i].ID, Deviates: slices.Contains(deviating, entries[i].ID)}
-			if doc, present := s.definition(e, KindComponent, one.ID); present {
+			doc, present := components[one.ID]
+			if e.chain != nil && e.chain.overlay != nil { // a rollout may have another one
+				doc, present = s.definition(e, KindComponent, one.ID)
+			}
+			if present {
 				runs := running(doc.Component(), &entries[i])
 				one.ComponentVersion, one.OCITag = runs.ComponentVersion, runs.OCITag
 			}

@@ -162,7 +162,13 @@ func (s *Server) matrixCells(c echo.Context, st *fleet.State, docs, components [
 		state   clusterstatus.State
 		enabled bool
 	}
-	var inputs []input // of the components of one cluster
+	type position struct {
+		id       string
+		row      int
+		isListed bool
+	}
+	var positions []position // of the components of the cluster before: most clusters have the same ones in the same order
+	var inputs []input       // of the components of one cluster
 	list := fleet.KindComponent.Endpoint()
 	collect := func(of string, enabled bool, state clusterstatus.State) {
 		if of == list {
@@ -191,12 +197,18 @@ func (s *Server) matrixCells(c echo.Context, st *fleet.State, docs, components [
 				break
 			}
 			in := inputs[n]
-			n++
-			row, listed := rowOf[component.ID]
-			if !listed {
+			if n == len(positions) {
+				positions = append(positions, position{})
+			}
+			at := &positions[n]
+			if n++; at.id != component.ID {
+				row, listed := rowOf[component.ID]
+				*at = position{component.ID, row, listed}
+			}
+			if !at.isListed {
 				continue
 			}
-			v := cells[row*columns+columnOf[i]].of(component.ComponentVersion, component.OCITag)
+			v := cells[at.row*columns+columnOf[i]].of(component.ComponentVersion, component.OCITag)
 			v.clusters++
 			if component.Deviates {
 				v.deviating++

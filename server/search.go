@@ -44,6 +44,7 @@ const (
 type search struct {
 	server *Server
 	st     *fleet.State
+	index  *searchIndex
 	text   string
 	found  []searchMatch
 
@@ -70,11 +71,15 @@ func (s *Server) Search(c echo.Context, p api.SearchParams) error {
 	if find.text == "" {
 		return response.WriteJSON(c, http.StatusOK, api.SearchResults{Results: []api.SearchResult{}})
 	}
+	if find.index, err = s.searchIndex(requestOf(c)); err != nil {
+		return err
+	}
 	find.documents(s.mayAdminister(requestOf(c)))
 	clusters := st.All(fleet.KindCluster)
 	find.clusters(clusters, strings.TrimSpace(p.Q))
+	find.labels()
 	if strings.ContainsAny(find.text, "0123456789") {
-		find.versions(clusters)
+		find.versions()
 	}
 	if err := find.revisions(requestOf(c)); err != nil {
 		return err
@@ -161,68 +166,40 @@ func (f *search) documents(admin bool) {
 	}
 }
 
-// clusters finds clusters by id, DNS name and declared image, and labels by key=value. Tags of images have cases.
+// clusters finds clusters by id, DNS name and declared image. Tags of images have cases.
 func (f *search) clusters(docs []*fleet.Document, image string) {
-	type label struct{ key, value string }
-	labels := map[label]int{}
+	isImage := strings.ContainsAny(image, "/:@")
 	for _, doc := range docs {
-		c := doc.Cluster()
-		r := min(f.rankOf(doc.ID), f.rankOf(fleet.NormalDNS(c.ClusterDNS)))
-		if r == rankNone && strings.ContainsAny(image, "/:@") && f.st.DeclaresImage(doc, image) {
+		r := min(f.rankOf(doc.ID), f.rankOf(fleet.NormalDNS(doc.Cluster().ClusterDNS)))
+		if r == rankNone && isImage && f.st.DeclaresImage(doc, image) {
 			r = rankText
 		}
 		if r != rankNone {
 			f.found = append(f.found, searchMatch{r, api.SearchResult{Kind: string(fleet.KindCluster), ID: doc.ID, Exact: r == rankEqual}, doc})
 		}
-		for key, value := range c.Labels {
-			labels[label{key, value}]++
-		}
 	}
-	for _, l := range slices.SortedFunc(maps.Keys(labels), func(a, b label) int {
-		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.value, b.value))
-	}) {
+}
+
+// labels finds labels of clusters by key=value.
+func (f *search) labels() {
+	for _, l := range f.index.labels {
 		term := l.key + "=" + l.value
-		f.add(min(f.rankOf(strings.ToLower(l.value)), f.rankOf(strings.ToLower(term))), api.SearchResult{Kind: resultLabel, ID: term, Clusters: labels[l]})
+		f.add(min(f.rankOf(strings.ToLower(l.value)), f.rankOf(strings.ToLower(term))), api.SearchResult{Kind: resultLabel, ID: term, Clusters: l.clusters})
 	}
 }
 
 // versions finds versions of components that clusters and layers set.
-func (f *search) versions(clusters []*fleet.Document) {
-	type version struct{ component, version, tag string }
-	found := map[version]rank{}
-	addVersion := func(v version) {
-		if r := min(f.rankOf(strings.ToLower(v.version)), f.rankOf(strings.ToLower(v.tag))); r != rankNone && v.version+v.tag != "" {
-			found[v] = max(r, rankPrefix) // its name is that of the component
+func (f *search) versions() {
+	for _, v := range f.index.versions {
+		if r := min(f.rankOf(strings.ToLower(v.version)), f.rankOf(strings.ToLower(v.tag))); r != rankNone {
+			f.add(max(r, rankPrefix), api.SearchResult{Kind: resultVersion, ID: v.component, ComponentVersion: v.version, OCITag: v.tag}) // its name is that of the component
 		}
-	}
-	for _, doc := range clusters {
-		entries := doc.Cluster().PlatformComponents
-		for i := range entries {
-			addVersion(version{entries[i].ID, entries[i].ComponentVersion, entries[i].OCITag})
-		}
-	}
-	for _, doc := range f.st.All(fleet.KindLayer) {
-		layer := doc.View().(*api.Layer)
-		for _, e := range layer.PlatformComponents {
-			addVersion(version{e.ID, e.ComponentVersion, e.OCITag})
-		}
-		for id, e := range layer.Overrides {
-			addVersion(version{id, e.ComponentVersion, e.OCITag})
-		}
-	}
-	for _, v := range slices.SortedFunc(maps.Keys(found), func(a, b version) int {
-		return cmp.Or(cmp.Compare(a.component, b.component), cmp.Compare(a.version, b.version), cmp.Compare(a.tag, b.tag))
-	}) {
-		f.add(found[v], api.SearchResult{Kind: resultVersion, ID: v.component, ComponentVersion: v.version, OCITag: v.tag})
 	}
 }
 
 // revisions finds revisions by number, and the newest by their texts.
 func (f *search) revisions(r *request) error {
-	newest, err := f.server.newestRevisions(r)
-	if err != nil {
-		return err
-	}
+	newest := f.index.revisions
 	for i := range newest {
 		one := &newest[i]
 		number := strconv.FormatInt(one.Revision, 10)
@@ -273,46 +250,94 @@ func (s *Server) visibleRevisions(ctx context.Context, st *fleet.State, q store.
 	return out, nil
 }
 
-// searchCache keeps the newest revisions as principals may read them, so that only the first keystroke after a commit reads them
-// from the store. The keys are rights to read: see [fleet.Rights.ReadGrants].
+// searchIndex has what searches find in all clusters of a State, and its newest revisions. It must not be changed.
+type searchIndex struct {
+	revisions []api.RevisionSummary
+	labels    []labelClusters
+	versions  []setVersion
+}
+
+// labelClusters is a label with the number of clusters that have it.
+type labelClusters struct {
+	key, value string
+	clusters   int
+}
+
+// setVersion is a version of a component that a cluster or a layer sets.
+type setVersion struct{ component, version, tag string }
+
+// indexClusters sets the labels and the versions, sorted.
+func (x *searchIndex) indexClusters(st *fleet.State) {
+	type label struct{ key, value string }
+	labels, versions := map[label]int{}, map[setVersion]bool{}
+	for _, doc := range st.All(fleet.KindCluster) {
+		c := doc.Cluster()
+		for key, value := range c.Labels {
+			labels[label{key, value}]++
+		}
+		for i := range c.PlatformComponents {
+			e := &c.PlatformComponents[i]
+			versions[setVersion{e.ID, e.ComponentVersion, e.OCITag}] = true
+		}
+	}
+	for _, doc := range st.All(fleet.KindLayer) {
+		layer := doc.View().(*api.Layer)
+		for _, e := range layer.PlatformComponents {
+			versions[setVersion{e.ID, e.ComponentVersion, e.OCITag}] = true
+		}
+		for id, e := range layer.Overrides {
+			versions[setVersion{id, e.ComponentVersion, e.OCITag}] = true
+		}
+	}
+	for l, clusters := range labels {
+		x.labels = append(x.labels, labelClusters{l.key, l.value, clusters})
+	}
+	slices.SortFunc(x.labels, func(a, b labelClusters) int { return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.value, b.value)) })
+	x.versions = slices.SortedFunc(maps.Keys(versions), func(a, b setVersion) int {
+		return cmp.Or(cmp.Compare(a.component, b.component), cmp.Compare(a.version, b.version), cmp.Compare(a.tag, b.tag))
+	})
+}
+
+// searchCache keeps the indexes of the newest revision as principals may read it, so that only the first keystroke after a commit reads all
+// clusters and the store. The keys are rights to read: see [fleet.Rights.ReadGrants].
 type searchCache struct {
 	mu    sync.Mutex
 	head  fleet.Head
-	known map[string][]api.RevisionSummary
+	known map[string]*searchIndex
 }
 
-// newestRevisions returns the newest revisions. They must not be changed. The store is read without the lock, so that a slow read delays
-// no other search.
-func (s *Server) newestRevisions(r *request) ([]api.RevisionSummary, error) {
+// searchIndex returns the index for the sender of a request. The store is read without the lock, so that a slow read delays no other search.
+func (s *Server) searchIndex(r *request) (*searchIndex, error) {
 	key, head, k := "", r.state.Head(), &s.searchCache
 	if subject := r.principal.Subject; subject != nil {
 		key = r.state.Rights(subject, s.cfg.Now()).ReadGrants()
 	}
-	if known, ok := k.of(head, key); ok {
+	if known := k.of(head, key); known != nil {
 		return known, nil
 	}
-	revisions, err := s.visibleRevisions(r.job.Context(), r.state, store.HistoryQuery{Before: r.state.Revision() + 1, Limit: maxSearchedRevisions})
-	if err != nil {
+	var made searchIndex
+	var err error
+	if made.revisions, err = s.visibleRevisions(r.job.Context(), r.state, store.HistoryQuery{Before: r.state.Revision() + 1, Limit: maxSearchedRevisions}); err != nil {
 		return nil, err
 	}
+	made.indexClusters(r.state)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.known == nil || k.head != head || len(k.known) >= maxVisibleStates {
-		k.head, k.known = head, map[string][]api.RevisionSummary{}
+		k.head, k.known = head, map[string]*searchIndex{}
 	}
-	k.known[key] = revisions
-	return revisions, nil
+	k.known[key] = &made
+	return &made, nil
 }
 
-// of returns the revisions that are known for a head.
-func (k *searchCache) of(head fleet.Head, key string) (known []api.RevisionSummary, ok bool) {
+// of returns the index that is known for a head; nil: none is.
+func (k *searchCache) of(head fleet.Head, key string) *searchIndex {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.head != head {
-		return nil, false
+		return nil
 	}
-	known, ok = k.known[key]
-	return known, ok
+	return k.known[key]
 }
 
 // results returns the best results of each kind, at most limit, and whether there are more. Clusters that fail with the text are after

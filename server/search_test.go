@@ -95,6 +95,7 @@ func TestSearchIsLimited(t *testing.T) {
 	w := setup(t)
 	w.clusters(2, "qa")
 	w.patch("/clusters/qa-01", `{"labels":{"team":"web"}}`).want(200)
+	w.patch("/clusters/qa-00", `{"labels":{"team":"database"},"platform_components":[{"id":"podinfo","component_version":"9.8.7"}]}`).want(200)
 	reader := bearer(w.issue(`{"name":"secret-tool","role":"read"}`).secret)
 	w.create("/access", accessFor("team", `["read"]`, `{"selector":"team=web"}`))
 	as := bearer(w.issue(scopedBody).secret)
@@ -102,6 +103,10 @@ func TestSearchIsLimited(t *testing.T) {
 	require.NotContains(t, w.search("qa-0", as...), "cluster qa-00")
 	require.Contains(t, w.search("qa-0"), "cluster qa-00")
 	require.Empty(t, w.search("demo-cluster", as...))
+	for text, found := range map[string]string{"team=database": "label team=database!", "9.8.7": "version podinfo"} {
+		require.Contains(t, w.search(text), found)
+		require.NotContains(t, w.search(text, as...), found, "of a cluster that others have searched")
+	}
 	require.Empty(t, w.search("secret-tool", as...))
 	require.NotContains(t, fmt.Sprint(w.search("secret-tool", reader...)), "token ", "only administrators may read tokens")
 	require.Contains(t, fmt.Sprint(w.search("secret-tool")), "token ")
