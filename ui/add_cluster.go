@@ -73,8 +73,7 @@ func showConnect(req *pageRequest) error {
 	if view.Manifests, err = connectingManifests(*doc.JSON200, *types.JSON200, view.URL); err != nil {
 		return err
 	}
-	view.frame = req.frame("Connect "+id, "clusters")
-	return req.show("connect", view)
+	return req.show("connect", "Connect "+id, "clusters", &view)
 }
 
 // providerURL is the line of a provider with the URL that it polls.

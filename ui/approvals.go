@@ -23,18 +23,12 @@ type approvalRow struct {
 	Denied     string // why
 }
 
-// givenRow is an approval that was not used.
-type givenRow struct {
-	api.Approval
-
-	Own bool // the visitor may make the change
-}
-
 type approvalsView struct {
 	frame
-	Rows  []approvalRow
-	More  int
-	Given []givenRow
+	Rows    []approvalRow
+	More    int
+	Given   []api.Approval // that were not used
+	Subject string         // the visitor, who may make the changes that are approved for them
 }
 
 // showApprovals lists the approvals that rollouts and sources wait for, and those that were given and not used.
@@ -64,11 +58,8 @@ func showApprovals(req *pageRequest) error {
 	if err != nil {
 		return err
 	}
-	for _, a := range *given.JSON200 {
-		view.Given = append(view.Given, givenRow{a, a.Subject == req.subject()})
-	}
-	view.frame = req.frame("Approvals", "definitions")
-	return req.show("approvals", view)
+	view.Given, view.Subject = *given.JSON200, req.subject()
+	return req.show("approvals", "Approvals", "definitions", &view)
 }
 
 // awaitedApprovals returns the rollouts whose next stage waits for an approval, and for administrators the sources with a held artifact that
@@ -159,7 +150,7 @@ func (req *pageRequest) approvalOfStage(r api.Rollout) (approvalRow, error) {
 			row.Clusters = plan.Totals.Clusters
 			for _, v := range plan.Policies {
 				if v.Failed && v.Action == "approve" && v.ApprovedBy == "" {
-					row.Policies = append(row.Policies, policyRow{PolicyVerdict: v, Link: linkTo(client.KindPolicy, v.ID)})
+					row.Policies = append(row.Policies, policyRow{PolicyVerdict: v})
 				}
 			}
 		}
@@ -193,10 +184,7 @@ func (p changeForm) forApprover(req *pageRequest) string {
 	if !p.approvable() || p.Input != nil && p.Input.Values != "" { // values are in no address
 		return ""
 	}
-	page, query := *req.r.URL, req.r.URL.Query()
-	query.Set("approve_for", req.subject())
-	page.RawQuery = query.Encode()
-	return page.RequestURI()
+	return req.addressWith("approve_for", req.subject())
 }
 
 // approvable reports whether one person can approve the plan of the form for another.

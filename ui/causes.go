@@ -19,16 +19,11 @@ type causeRow struct {
 	Cause, Reason         string
 	Link                  string // to the list of exactly these clusters
 	Clusters, More        int
-	Environments          []environmentCount
+	Environments          []namedCount
 	Names                 []string // the first clusters
 	Since                 *time.Time
 	Revision              int64  // the last one before Since that changed the input; 0: not known
 	After                 string // time from Revision to Since
-}
-
-type environmentCount struct {
-	Name  string
-	Count int
 }
 
 func causeRows(causes *[]api.FailureCause) (rows []causeRow) {
@@ -65,7 +60,7 @@ func causeRows(causes *[]api.FailureCause) (rows []causeRow) {
 		for _, name := range slices.SortedFunc(maps.Keys(c.Environments), func(a, b string) int {
 			return cmp.Or(c.Environments[b]-c.Environments[a], cmp.Compare(a, b))
 		}) {
-			row.Environments = append(row.Environments, environmentCount{name, c.Environments[name]})
+			row.Environments = append(row.Environments, namedCount{name, c.Environments[name]})
 		}
 		rows = append(rows, row)
 	}

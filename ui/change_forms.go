@@ -1,11 +1,13 @@
 package ui
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -179,7 +181,11 @@ func (req *pageRequest) managedDocument(name, id string, revision *int64) (docum
 	if !ok {
 		return nil, by, errNotFound
 	}
-	rsp, err := k.get(req.r.Context(), req.fleet, id, revision)
+	query := ""
+	if revision != nil && !k.serviceOnly {
+		query = "revision=" + strconv.FormatInt(*revision, 10)
+	}
+	rsp, err := req.get(k.path+"/"+url.PathEscape(id), query)
 	if problem, answered := errors.AsType[*client.Error](err); answered && problem.StatusCode == http.StatusNotFound {
 		return nil, by, nil
 	}
@@ -211,55 +217,60 @@ func protectionForm(req *pageRequest, on bool) changeForm {
 	return p
 }
 
-// deleteClusterForm deletes a cluster; Flux uninstalls its objects.
-func deleteClusterForm(req *pageRequest) (changeForm, error) {
+// deleteForm returns the form that deletes a document of a kind. With cascade in the address, the document is also removed from everything that
+// uses it.
+func (req *pageRequest) deleteForm(k kind) changeForm {
 	id := req.r.PathValue("id")
-	return changeForm{
-		Headline: "Delete cluster " + id, Button: "Delete", NoChange: "Already deleted.", NavSection: "clusters", Destructive: true,
-		Notes: []string{
+	op, noun := api.Operation{Op: client.OpDelete, Kind: k.name, ID: id}, strings.TrimPrefix(k.name, "platform_")
+	command := "frs " + strings.ReplaceAll(noun, "_", "-") + " delete " + id
+	if typeID, found := strings.CutPrefix(k.name, client.KindResource+"/"); found {
+		op.Kind, op.Type, command = client.KindResource, typeID, "frs resource delete "+typeID+" "+id
+	}
+	form := changeForm{
+		Headline: "Delete " + kindName(k.name) + " " + id, Button: "Delete", NoChange: "Already deleted.", NavSection: cmp.Or(k.section, "definitions"), Destructive: true,
+		Command: command, Crumbs: k.crumbs(id), Operation: op,
+	}
+	switch k.name {
+	case client.KindCluster:
+		form.Notes = []string{
 			"Flux on the cluster uninstalls everything that it received from this service. The cluster itself is kept.",
 			"To keep all objects on the cluster: frs cluster delete " + id + " --mode orphan",
-		},
-		Command: "frs cluster delete " + id, Crumbs: []pageLink{{"Clusters", link("clusters")}, {id, link("clusters", id)}},
-		Operation: api.Operation{Op: client.OpDelete, Kind: client.KindCluster, ID: id},
-		Remedies:  []remedy{{client.CodeProtected, "Remove its protection first", link("clusters", id, "unprotect"), ""}},
-	}, nil
+		}
+		form.Remedies = []remedy{{client.CodeProtected, "Remove its protection first", link("clusters", id, "unprotect"), ""}}
+	case client.KindLayer:
+		form.Notes = []string{"Its clusters lose the settings that only this layer sets."}
+	default:
+		form.Remedies = []remedy{{client.CodeInUse, "Also remove it from everything that uses it", k.page(id) + "/delete?cascade=true", ""}}
+		if req.query("cascade") == "true" {
+			form.Operation.Cascade = true
+			form.Headline += ", also from all clusters"
+			form.Command += " --cascade"
+			if k.name == client.KindPlatformComponent {
+				form.Notes = []string{"Flux uninstalls it on every cluster."}
+			}
+		}
+	}
+	return form
 }
 
-// deleteComponentForm deletes a component. With cascade in the address, it is also removed from clusters and layers.
-func deleteComponentForm(req *pageRequest) (changeForm, error) {
-	id, cascade := req.r.PathValue("id"), req.query("cascade") == "true"
-	p := changeForm{
-		Headline: "Delete component " + id, Button: "Delete", NoChange: "Already deleted.", NavSection: "components", Destructive: true,
-		Command: "frs component delete " + id, Crumbs: []pageLink{{"Components", link("components")}, {id, link("components", id)}},
-		Operation: api.Operation{Op: client.OpDelete, Kind: client.KindPlatformComponent, ID: id, Cascade: cascade},
-		Remedies:  []remedy{{client.CodeInUse, "Also remove it from everything that uses it", link("components", id, "delete") + "?cascade=true", ""}},
-	}
-	if cascade {
-		p.Headline += ", also from all clusters"
-		p.Command += " --cascade"
-		p.Notes = []string{"Flux uninstalls it on every cluster."}
-	}
-	return p, nil
+// deleteFormOf returns the forms that delete documents of a kind with a section of its own.
+func deleteFormOf(name string) func(*pageRequest) (changeForm, error) {
+	k, _ := kindNamed(name)
+	return func(req *pageRequest) (changeForm, error) { return req.deleteForm(k), nil }
 }
 
-// deleteLayerForm deletes a layer.
-func deleteLayerForm(req *pageRequest) (changeForm, error) {
-	id := req.r.PathValue("id")
-	return changeForm{
-		Headline: "Delete layer " + id, Button: "Delete", NoChange: "Already deleted.", NavSection: "layers", Destructive: true,
-		Notes:   []string{"Its clusters lose the settings that only this layer sets."},
-		Command: "frs layer delete " + id, Crumbs: []pageLink{{"Layers", link("layers")}, {id, link("layers", id)}},
-		Operation: api.Operation{Op: client.OpDelete, Kind: client.KindLayer, ID: id},
-	}, nil
+// deleteDefinitionForm deletes a definition of a kind that clusters poll, or a resource type.
+func deleteDefinitionForm(req *pageRequest) (changeForm, error) {
+	k := kindOfList(req.r.PathValue("list"))
+	if k.serviceOnly || k.section != "" {
+		return changeForm{}, errNotFound
+	}
+	return req.deleteForm(k), nil
 }
 
 // revealLink returns the address of this page with masked values revealed.
 func (req *pageRequest) revealLink() string {
-	page, query := *req.r.URL, req.r.URL.Query()
-	query.Set("reveal", "true")
-	page.RawQuery = query.Encode()
-	return page.RequestURI()
+	return req.addressWith("reveal", "true")
 }
 
 // incomplete reports whether fields have to be filled in before there is a change.
@@ -341,7 +352,7 @@ func (req *pageRequest) change(p changeForm, hash, reason string) (string, error
 	if p.Cluster != nil {
 		return link("clusters", p.Cluster.ID, "connect"), nil
 	}
-	if p.Operation.Kind == kindFreeze {
+	if p.Operation.Kind == client.KindFreeze {
 		return prefix + "/", nil // which shows it, and has changed nothing else
 	}
 	return fmt.Sprintf("%s/changes/%d", prefix, made.JSON200.Revision), nil
@@ -370,7 +381,7 @@ func (req *pageRequest) planStop(f *api.FreezeCreate) (*api.Plan, error) {
 	plan := &api.Plan{PlanHash: "new"}
 	_, err := req.fleet.GetFreezeWithResponse(req.r.Context(), f.ID, nil)
 	if problem, answered := errors.AsType[*client.Error](err); answered && problem.StatusCode == http.StatusNotFound {
-		plan.Changes, err = []api.ChangeRef{{Kind: kindFreeze, ID: f.ID, Action: "create"}}, nil
+		plan.Changes, err = []api.ChangeRef{{Kind: client.KindFreeze, ID: f.ID, Action: "create"}}, nil
 	}
 	return plan, err
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -14,20 +13,16 @@ import (
 
 // changeRow is a row of a list of revisions.
 type changeRow struct {
-	Revision          int64
-	Summary, By       string
-	Actor             string
-	Reason, RequestID string
-	At                time.Time
-	Count             int
-	UndoneBy          int64  // the revision that reverted it; 0: none
-	Compare           string // compares what the cluster was served before and after it; empty: the list is not of a cluster
-	Clusters          int    // on which it changed inputs; 0: on none, or not known
-	ChangedAgain      int64  // the revision that changed all of its documents again; 0: none, or not known
-	documents         []api.ChangeRef
-	effect            map[string]api.EndpointEffect
-	Served            string // the inputs and fields that it changed; empty: none, or the list is not of a cluster or a component
+	api.RevisionSummary
+
+	UndoneBy     int64  // the revision that reverted it; 0: none
+	Compare      string // compares what the cluster was served before and after it; empty: the list is not of a cluster
+	ChangedAgain int64  // the revision that changed all of its documents again; 0: none, or not known
+	Served       string // the inputs and fields that it changed; empty: none, or the list is not of a cluster or a component
 }
+
+// By returns the author, or else the token.
+func (r changeRow) By() string { return cmp.Or(r.Author, r.Actor) }
 
 // changes returns revisions, the newest first, and the cursor of the next page.
 func (req *pageRequest) changes(p *api.ListRevisionsParams) (rows []changeRow, next string, err error) {
@@ -42,20 +37,18 @@ func (req *pageRequest) changes(p *api.ListRevisionsParams) (rows []changeRow, n
 				undone[reverted] = rev.Revision
 			}
 		}
-		rows = append(rows, changeRow{
-			Revision: rev.Revision, Summary: rev.Summary, By: cmp.Or(rev.Author, rev.Actor), Actor: rev.Actor, Clusters: rev.Clusters, documents: rev.Changes, Reason: rev.Reason, RequestID: rev.RequestID, At: rev.At, Count: rev.ChangeCount, UndoneBy: undone[rev.Revision],
-			effect: rev.Effect,
-		})
+		row := changeRow{RevisionSummary: rev, UndoneBy: undone[rev.Revision]}
 		if len(rev.Effect) > 0 {
-			rows[len(rows)-1].Served = summarize.Served(rev)
+			row.Served = summarize.Served(rev)
 		}
+		rows = append(rows, row)
 	}
 	return rows, client.NextPage(header).Get("cursor"), nil
 }
 
 // changesInput reports whether the revision changed an input of the cluster whose history has it.
 func (r changeRow) changesInput(list, id string) bool {
-	effect := r.effect[list]
+	effect := r.Effect[list]
 	return slices.ContainsFunc(effect.Changed, func(ch api.InputChange) bool { return ch.ID == id }) || slices.ContainsFunc(effect.Added, func(added json.RawMessage) bool {
 		var in struct{ ID string }
 		return json.Unmarshal(added, &in) == nil && in.ID == id

@@ -35,12 +35,12 @@ func (r changeRow) cause() string {
 		return ""
 	}
 	text := r.Summary + "\x00" + r.Reason
-	for _, doc := range r.documents {
+	for _, doc := range r.Changes {
 		if doc.Kind == client.KindCluster {
 			text = strings.ReplaceAll(text, "/"+doc.ID, "/*")
 		}
 	}
-	return r.By + "\x00" + r.Actor + "\x00" + digits.ReplaceAllString(text, "#")
+	return r.By() + "\x00" + r.Actor + "\x00" + digits.ReplaceAllString(text, "#")
 }
 
 // changeRuns groups consecutive revisions of a day.
@@ -67,8 +67,8 @@ func setChangedAgain(rows []changeRow) {
 	later := map[api.ChangeRef]int64{}
 	for i := range rows {
 		row := &rows[i]
-		complete := len(row.documents) == row.Count
-		for _, doc := range row.documents {
+		complete := len(row.Changes) == row.ChangeCount
+		for _, doc := range row.Changes {
 			doc.Action = ""
 			next, changed := later[doc]
 			complete = complete && changed

@@ -1,11 +1,9 @@
 package ui
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"time"
@@ -81,22 +79,17 @@ func showChanges(req *pageRequest) error {
 		}
 		view.Days, next = days(rows), older
 		if !slices.ContainsFunc(rows, func(r changeRow) bool { return r.Clusters > 0 }) && !isRefresh(req.r) && req.query("count") == "" {
-			query := req.r.URL.Query()
-			query.Set("count", "true")
-			view.Count = prefix + "/changes?" + query.Encode()
+			view.Count = req.addressWith("count", "true")
 		}
 	}
 	if next != "" {
-		query := req.r.URL.Query()
-		query.Set("cursor", next)
-		view.Older = prefix + "/changes?" + query.Encode()
+		view.Older = req.addressWith("cursor", next)
 	}
-	view.frame = req.frame("Changes", "changes")
+	status := http.StatusOK
 	if view.Problem != "" {
-		req.page.render(req.w, req.r, http.StatusBadRequest, "changes", view)
-		return nil
+		status = http.StatusBadRequest
 	}
-	return req.show("changes", view)
+	return req.showStatus(status, "changes", "Changes", "changes", &view)
 }
 
 // sourceActor returns the actor of the revisions that a source makes.
@@ -104,8 +97,7 @@ func sourceActor(id string) string { return "source:" + id }
 
 type changeView struct {
 	frame
-	Change        changeRow
-	Actor         string
+	Change        api.RevisionDetail
 	Groups        []documentGroup
 	MoreDocuments int // not shown
 	Hidden        bool
@@ -119,7 +111,7 @@ type changeView struct {
 // restoreLinks returns links to the forms that restore a document to its state before or after a revision.
 func restoreLinks(revision int64, kind, id, action string) (out []pageLink) {
 	to := func(revision int64) string {
-		return fmt.Sprintf("%s/changes/%d/restore?", prefix, revision) + url.Values{"kind": {kind}, "id": {id}}.Encode()
+		return address(fmt.Sprintf("%s/changes/%d/restore", prefix, revision), map[string]string{"kind": kind, "id": id})
 	}
 	if kind == "token" || kind == "forgotten" { // the API restores neither
 		return nil
@@ -145,15 +137,11 @@ func showChange(req *pageRequest) error {
 	}
 	r := *rev.JSON200
 	view := changeView{
-		Change: changeRow{Revision: r.Revision, Summary: r.Summary, By: cmp.Or(r.Author, r.Actor), Reason: r.Reason, RequestID: r.RequestID, At: r.At, Count: r.ChangeCount},
-		Actor:  r.Actor, MoreDocuments: r.ChangeCount - len(r.Changes),
+		Change: r, MoreDocuments: r.ChangeCount - len(r.Changes),
 	}
 	restorable := req.mayPlanRestores()
 	if restorable {
 		view.Revert = fmt.Sprintf("%s/changes/%d/revert", prefix, number)
-	}
-	if r.UndoneBy != nil {
-		view.Change.UndoneBy = *r.UndoneBy
 	}
 	var documents []documentView
 	for _, ch := range r.Changes {
@@ -165,9 +153,7 @@ func showChange(req *pageRequest) error {
 		if err != nil {
 			return err
 		}
-		for _, f := range fields {
-			view.Hidden = view.Hidden || f.Hidden
-		}
+		view.Hidden = view.Hidden || anyHidden(fields)
 		doc.Fields = fields
 		documents = append(documents, doc)
 	}
@@ -175,8 +161,7 @@ func showChange(req *pageRequest) error {
 	if err := req.showProgress(&view, r); err != nil {
 		return err
 	}
-	view.frame = req.frame("Revision "+strconv.FormatInt(number, 10), "changes")
-	return req.show("change", view)
+	return req.show("change", "Revision "+strconv.FormatInt(number, 10), "changes", &view)
 }
 
 // arrival reads the progress of a revision: the states of the inputs that it changed.

@@ -1,7 +1,6 @@
 package ui
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -30,7 +29,6 @@ type clusterView struct {
 	Strip   *strip // nil: none
 	Changes []changeRow
 	Recent  int    // changes of the last 24 hours, which are all in Changes unless it is clusterChanges
-	More    string // the rest of the history
 	Older   string // not empty: older changes have not been looked through
 	Protect bool
 	Gone    bool // decommissioned
@@ -89,15 +87,7 @@ func showCluster(req *pageRequest) error {
 	}
 	switch problem, answered := errors.AsType[*client.Error](err); {
 	case err == nil:
-		for name, value := range doc.JSON200.Labels {
-			shown, _ := redact.JSON(name, redact.Display(value), req.reveal())
-			view.Labels = append(view.Labels, nameValue{name, strings.Trim(shown, `"`)})
-		}
-		slices.SortFunc(view.Labels, func(a, b nameValue) int { return cmp.Compare(a.Name, b.Name) })
-		for _, name := range slices.Sorted(maps.Keys(doc.JSON200.Variables)) {
-			shown, _ := redact.JSON(name, redact.Display(doc.JSON200.Variables[name]), req.reveal())
-			view.Variables = append(view.Variables, nameValue{name, strings.Trim(shown, `"`)})
-		}
+		view.Labels, view.Variables = maskedTexts(doc.JSON200.Labels, req.reveal()), maskedTexts(doc.JSON200.Variables, req.reveal())
 		if doc.JSON200.Pinned != nil {
 			view.Pins = []pinRow{req.pinRow(doc.JSON200)}
 		}
@@ -142,13 +132,20 @@ func showCluster(req *pageRequest) error {
 			return err
 		}
 	}
-	view.More = historyLink("cluster", id)
 	if err := req.changesOfCluster(&view); err != nil {
 		return err
 	}
-	view.frame = req.frame(id, "clusters")
-	view.Incident = incidentText(&view)
-	return req.show("cluster", view)
+	view.Incident = incidentText(&view, req.transport.revision)
+	return req.show("cluster", id, "clusters", &view)
+}
+
+// maskedTexts returns values by name, masked unless reveal is set.
+func maskedTexts[T any](texts map[string]T, reveal bool) (out []nameValue) {
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		shown, _ := redact.JSON(name, redact.Display(texts[name]), reveal)
+		out = append(out, nameValue{name, strings.Trim(shown, `"`)})
+	}
+	return out
 }
 
 // changesOfCluster sets the changes, what each failure began after, and the last day. All changes of the last day are shown, and a few more.
@@ -163,7 +160,7 @@ func (req *pageRequest) changesOfCluster(view *clusterView) (err error) {
 		if row.At.After(day) {
 			view.Recent++
 		}
-		if row.effect != nil && row.At.After(view.created) {
+		if row.Effect != nil && row.At.After(view.created) {
 			row.Compare = compareRevisionLink(id, row.Revision)
 		}
 	}
@@ -267,28 +264,22 @@ func showInput(req *pageRequest) error {
 	if list == componentList {
 		view.Change = req.versionLink(in, client.KindCluster, id)
 	}
-	view.frame = req.frame(in+" on "+id, "clusters")
-	return req.show("input", view)
+	return req.show("input", in+" on "+id, "clusters", &view)
 }
 
 // makeSource returns a source of a value, masked unless reveal is set, with a link to its document.
 func makeSource(source api.ValueSource, pointer string, reveal bool) sourceView {
 	out := sourceView{ValueSource: source}
 	out.Text, _ = redact.JSON(pointer, valueText(source.Value), reveal)
-	switch source.Kind {
-	case "cluster":
-		out.Link = link("clusters", source.ID)
-	case "platform_component":
-		out.Link = link("components", source.ID)
-	case "layer":
-		out.Link = link("layers", source.ID)
+	if k, ok := kindNamed(source.Kind); ok && k.section != "" {
+		out.Link = k.page(source.ID)
 	}
 	return out
 }
 
-// incidentText returns the revision, the states and the failures of a cluster as lines of text.
-func incidentText(view *clusterView) string {
-	lines := []string{fmt.Sprintf("Cluster %s (%s), revision %s: %s", view.Cluster.ID, view.Cluster.Environment, view.Revision, strings.Join(view.States, ", "))}
+// incidentText returns the revision of the fleet, the states and the failures of a cluster as lines of text.
+func incidentText(view *clusterView, revision string) string {
+	lines := []string{fmt.Sprintf("Cluster %s (%s), revision %s: %s", view.Cluster.ID, view.Cluster.Environment, revision, strings.Join(view.States, ", "))}
 	if view.Cluster.SeenAt != nil {
 		lines = append(lines, "Last poll "+view.Cluster.SeenAt.UTC().Format(time.RFC3339))
 	}

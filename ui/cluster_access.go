@@ -55,7 +55,7 @@ func showClusterAccess(req *pageRequest) error {
 		}
 		if a.On != nil {
 			if _, known := selected[a.On.Selector]; !known {
-				selected[a.On.Selector] = req.selects(a.On.Selector, id)
+				selected[a.On.Selector], _ = req.selected(a.On.Selector, id)
 			}
 			if !selected[a.On.Selector] {
 				continue
@@ -78,6 +78,5 @@ func showClusterAccess(req *pageRequest) error {
 			view.Tokens = append(view.Tokens, row)
 		}
 	}
-	view.frame = req.frame("Who may change "+id, "clusters")
-	return req.show("cluster_access", view)
+	return req.show("cluster_access", "Who may change "+id, "clusters", &view)
 }

@@ -93,8 +93,7 @@ func showClusters(req *pageRequest) error {
 			}
 			view.Problem = strings.Join(details, "; ")
 		}
-		view.frame = req.frame("Clusters", "clusters")
-		return req.show("clusters", view)
+		return req.show("clusters", "Clusters", "clusters", &view)
 	}
 	if err != nil {
 		return err
@@ -122,8 +121,7 @@ func showClusters(req *pageRequest) error {
 	all.List, all.Input = "", ""
 	view.WithoutInput = all.page()
 	view.Pages = makePager(prefix+"/clusters", f.values(), rowsPerPage, offset, len(view.Rows), view.Shown)
-	view.frame = req.frame("Clusters", "clusters")
-	return req.show("clusters", view)
+	return req.show("clusters", "Clusters", "clusters", &view)
 }
 
 // stateOptions returns the states to filter by, with "All" first.

@@ -2,9 +2,9 @@ package ui
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -24,18 +24,13 @@ type comparedSide struct {
 type compareView struct {
 	frame
 	Left, Right comparedSide
-	Layer       string      // against which the left cluster is compared, or anyLayer; empty: none
-	Layers      []layerLink // of the left cluster
+	Layer       string   // against which the left cluster is compared, or anyLayer; empty: none
+	Layers      []choice // of the left cluster
 	Compared    bool
 	Differences []fieldChange
 	Hidden      bool
 	Reveal      string
 	Problem     string
-}
-
-type layerLink struct {
-	Text, Link string
-	On         bool
 }
 
 // showCompare compares what two clusters are served, or one cluster at two revisions, or a cluster with a layer. Without a second side it
@@ -57,32 +52,22 @@ func showCompare(req *pageRequest) error {
 		}
 		err = req.compareClusters(&view)
 	}
-	if err != nil {
-		if view.Problem = comparisonProblem(err); view.Problem == "" {
-			return err
-		}
+	if refused, answered := errors.AsType[*client.Error](err); answered && slices.Contains(unreadable, refused.StatusCode) {
+		view.Problem = refused.Problem.Detail
+	} else if err != nil {
+		return err
 	}
 	if view.Left.Cluster != "" && view.Problem == "" {
 		if err := req.layersOfCompared(&view); err != nil {
 			return err
 		}
 	}
-	view.Hidden = strings.Contains(view.Left.YAML+view.Right.YAML, redact.ValueMask)
-	for _, f := range view.Differences {
-		view.Hidden = view.Hidden || f.Hidden
-	}
-	view.frame = req.frame("Compare", "clusters")
-	return req.show("compare", view)
+	view.Hidden = anyHidden(view.Differences) || strings.Contains(view.Left.YAML+view.Right.YAML, redact.ValueMask)
+	return req.show("compare", "Compare", "clusters", &view)
 }
 
-// comparisonProblem returns why a side cannot be read; empty for errors of another cause.
-func comparisonProblem(err error) string {
-	refused, answered := errors.AsType[*client.Error](err)
-	if answered && slices.Contains([]int{http.StatusNotFound, http.StatusForbidden, http.StatusGone}, refused.StatusCode) {
-		return refused.Problem.Detail
-	}
-	return ""
-}
+// unreadable are the statuses of answers when a side cannot be read.
+var unreadable = []int{http.StatusNotFound, http.StatusForbidden, http.StatusGone}
 
 // compareClusters sets the differences of what two sides are served.
 func (req *pageRequest) compareClusters(view *compareView) error {
@@ -140,59 +125,42 @@ func differences(before, after served.Settings, reveal bool) ([]fieldChange, err
 	if err != nil {
 		return nil, err
 	}
-	type name struct{ list, id string }
-	is := map[name]served.Input{}
-	for _, in := range after.Inputs {
-		is[name{in.List, in.ID}] = in
-	}
-	changed := map[name][]fieldChange{}
-	for _, in := range before.Inputs {
-		key := name{in.List, in.ID}
-		now, stays := is[key]
-		delete(is, key)
-		if !stays {
-			changed[key] = []fieldChange{{Field: inputTitle(in), Before: inputSummary(in)}}
-			continue
+	was, is := inputsByName(before), inputsByName(after)
+	names := maps.Clone(was)
+	maps.Copy(names, is)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		a, had := was[name]
+		b, has := is[name]
+		switch {
+		case !has:
+			out = append(out, fieldChange{Field: inputTitle(a), Before: inputSummary(a)})
+		case !had:
+			out = append(out, fieldChange{Field: inputTitle(b), After: inputSummary(b)})
+		default:
+			for _, field := range diffValues(a.Fields, b.Fields, reveal) {
+				field.Field = inputTitle(a) + fieldSeparator + field.Field
+				out = append(out, field)
+			}
 		}
-		if changed[key], err = inputDifferences(in, now, reveal); err != nil {
-			return nil, err
-		}
-	}
-	for key, in := range is {
-		changed[key] = []fieldChange{{Field: inputTitle(in), After: inputSummary(in)}}
-	}
-	names := make([]name, 0, len(changed))
-	for key := range changed {
-		names = append(names, key)
-	}
-	slices.SortFunc(names, func(a, b name) int { return cmp.Or(cmp.Compare(a.list, b.list), cmp.Compare(a.id, b.id)) })
-	for _, key := range names {
-		out = append(out, changed[key]...)
 	}
 	return out, nil
 }
 
-func inputTitle(in served.Input) string { return listTitle(in.List) + " › " + in.ID }
+// inputsByName returns the inputs by list and id.
+func inputsByName(s served.Settings) map[string]served.Input {
+	out := map[string]served.Input{}
+	for _, in := range s.Inputs {
+		out[in.List+"\x00"+in.ID] = in
+	}
+	return out
+}
+
+func inputTitle(in served.Input) string { return listTitle(in.List) + fieldSeparator + in.ID }
 
 // inputSummary returns the version of a component, and a word for other inputs.
 func inputSummary(in served.Input) string {
 	version, _ := in.Fields["component_version"].(string)
 	return cmp.Or(version, "assigned")
-}
-
-func inputDifferences(before, after served.Input, reveal bool) ([]fieldChange, error) {
-	var sides [2]json.RawMessage
-	for i, in := range []served.Input{before, after} {
-		var err error
-		if sides[i], err = json.Marshal(in.Fields); err != nil {
-			return nil, err
-		}
-	}
-	out, err := diff(sides[0], sides[1], reveal)
-	for i := range out {
-		out[i].Field = inputTitle(before) + " › " + out[i].Field
-	}
-	return out, err
 }
 
 // compareWithLayer sets the values of the left cluster's inputs that override those of a layer.
@@ -215,11 +183,8 @@ func (req *pageRequest) compareWithLayer(view *compareView) error {
 				if before == after {
 					continue
 				}
-				field := fieldChange{Field: listTitle(in.List) + " › " + in.ID + " › " + value.Pointer}
-				var was, is bool
-				field.Before, was = redact.JSON(value.Pointer, before, req.reveal())
-				field.After, is = redact.JSON(value.Pointer, after, req.reveal())
-				field.Hidden = was || is
+				field := maskedChange(value.Pointer, before, after, req.reveal())
+				field.Field = listTitle(in.List) + fieldSeparator + in.ID + fieldSeparator + value.Pointer
 				view.Differences = append(view.Differences, field)
 			}
 		}
@@ -241,9 +206,9 @@ func (req *pageRequest) layersOfCompared(view *compareView) error {
 	if err != nil {
 		return err
 	}
-	view.Layers = append(view.Layers, layerLink{"All layers and the catalog", compareLink(view.Left.Cluster, anyLayer), view.Layer == anyLayer})
+	view.Layers = append(view.Layers, choice{"All layers and the catalog", compareLink(view.Left.Cluster, anyLayer), view.Layer == anyLayer})
 	for _, id := range doc.JSON200.Layers {
-		view.Layers = append(view.Layers, layerLink{"Layer " + id, compareLink(view.Left.Cluster, id), id == view.Layer})
+		view.Layers = append(view.Layers, choice{"Layer " + id, compareLink(view.Left.Cluster, id), id == view.Layer})
 	}
 	return nil
 }

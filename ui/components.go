@@ -46,36 +46,22 @@ func showComponents(req *pageRequest) error {
 		return err
 	}
 	view.Pages = makePager(prefix+"/components", url.Values{}, componentsPerPage, offset, len(view.Rows), all)
-	view.frame = req.frame("Components", "components")
-	return req.show("components", view)
-}
-
-// makeComponentRow returns the row of a component from its catalog entry and its status.
-func makeComponentRow(c api.PlatformComponent, status api.ComponentStatus) componentRow {
-	return componentRow{
-		ID: c.ID, Default: versionText(c.ComponentVersion, c.OCITag), Type: c.Type, Clusters: status.Clusters, Bar: makeStateBar(status.Counts, componentClusters(c.ID)), Versions: desiredVersions(c, status),
-	}
-}
-
-// componentClusters returns a function that returns the address of the clusters on which a component is in a state.
-func componentClusters(id string) func(state string) string {
-	return func(state string) string {
-		return filter{Component: id, State: state}.page()
-	}
+	return req.show("components", "Components", "components", &view)
 }
 
 type componentView struct {
 	frame
 	Managed   managed
 	Component api.PlatformComponent
-	Row       componentRow
+	Catalog   string // its version in the catalog
+	Clusters  int
+	Bar       stateBar
 	Variants  []variantRow
 	Disabled  int
 	New       *versionsView // nil: there are neither policies nor known or held versions
 	Strip     *strip        // nil: none
 	Rollouts  []rolloutRow  // open ones that change it
 	Changes   []changeRow
-	More      string
 	Older     string // not empty: older changes have not been searched
 	Delete    pageLink
 	Change    string // the address of the form that changes its version; empty: the token may not
@@ -113,7 +99,10 @@ func showComponent(req *pageRequest) error {
 	if err != nil {
 		return err
 	}
-	view := componentView{Component: *doc.JSON200, Managed: req.managedBy(doc.HTTPResponse), Row: makeComponentRow(*doc.JSON200, *status.JSON200), Disabled: usage.JSON200.Disabled, More: historyLink("platform_component", id)}
+	view := componentView{
+		Component: *doc.JSON200, Managed: req.managedBy(doc.HTTPResponse), Catalog: versionText(doc.JSON200.ComponentVersion, doc.JSON200.OCITag), Disabled: usage.JSON200.Disabled,
+		Clusters: status.JSON200.Clusters, Bar: makeStateBar(status.JSON200.Counts, func(state string) string { return filter{Component: id, State: state}.page() }),
+	}
 	for _, variant := range usage.JSON200.Variants {
 		row := variantRow{ComponentVariant: variant, Version: versionText(variant.ComponentVersion, variant.OCITag), Link: filter{Component: id, Version: variant.ComponentVersion, Tag: variant.OCITag}.page()}
 		for _, name := range usage.JSON200.Environments {
@@ -145,6 +134,5 @@ func showComponent(req *pageRequest) error {
 	}
 	view.Delete = req.deleteLink(client.KindPlatformComponent, id, link("components", id, "delete"))
 	view.Change = req.versionLink(id, client.KindPlatformComponent, id)
-	view.frame = req.frame(id, "components")
-	return req.show("component", view)
+	return req.show("component", id, "components", &view)
 }

@@ -118,7 +118,7 @@ func (req *pageRequest) makeStrip(src stripSource) (*strip, error) {
 // revisionMarks returns the marks of revisions.
 func revisionMarks(rows []changeRow) (out []stripMark) {
 	for _, r := range rows {
-		out = append(out, stripMark{Kind: "revision", Text: fmt.Sprintf("Revision %d: %s, by %s", r.Revision, truncate(r.Summary, 120), r.By), Link: link("changes", fmt.Sprint(r.Revision)), At: r.At})
+		out = append(out, stripMark{Kind: "revision", Text: fmt.Sprintf("Revision %d: %s, by %s", r.Revision, truncate(r.Summary, 120), r.By()), Link: link("changes", fmt.Sprint(r.Revision)), At: r.At})
 	}
 	return out
 }
@@ -168,7 +168,6 @@ func (s *strip) setCounts(counts []api.HistoricCount, states []stripState) {
 		}
 	}
 	texts := make([]string, stripSlots)
-	hours := map[time.Time]*stripHour{}
 	for x, n := range slots {
 		if n == nil {
 			if last := len(s.Gaps) - 1; last >= 0 && s.Gaps[last].X+s.Gaps[last].Width == x {
@@ -178,22 +177,17 @@ func (s *strip) setCounts(counts []api.HistoricCount, states []stripState) {
 			}
 			continue
 		}
-		at := n.At.UTC().Truncate(time.Hour)
-		if hours[at] == nil {
-			hours[at] = &stripHour{at, make([]int, len(states))}
+		if at := n.At.UTC().Truncate(time.Hour); len(s.Hours) == 0 || !s.Hours[0].At.Equal(at) {
+			s.Hours = slices.Insert(s.Hours, 0, stripHour{at, make([]int, len(states))})
 		}
 		of := make([]string, len(states))
 		for i, state := range states {
 			of[i] = strconv.Itoa(state.count(n))
-			hours[at].Counts[i] = max(hours[at].Counts[i], state.count(n))
+			s.Hours[0].Counts[i] = max(s.Hours[0].Counts[i], state.count(n))
 		}
 		texts[x] = strings.Join(of, ",")
 	}
 	s.Counts = strings.Join(texts, ";")
-	for _, h := range hours {
-		s.Hours = append(s.Hours, *h)
-	}
-	slices.SortFunc(s.Hours, func(a, b stripHour) int { return b.At.Compare(a.At) })
 	for i, state := range states {
 		s.Columns = append(s.Columns, stateLabel(state.state))
 		s.Areas = append(s.Areas, stripArea{state.state, stateLabel(state.state), stripPath(slots, most, func(n *api.HistoricCount) (sum int) {

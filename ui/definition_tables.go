@@ -1,13 +1,9 @@
 package ui
 
 import (
-	"bytes"
 	"cmp"
-	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
-	"net/http"
 	"net/url"
 	"slices"
 	"strings"
@@ -51,32 +47,17 @@ type sortLink struct {
 
 // documents returns all documents of the kind as rows of its columns, in the order of the first time in them, the soonest first, or of the API.
 func (k kind) documents(req *pageRequest) (rows []documentRow, err error) {
-	rsp, err := k.listAll(req.r.Context(), req.fleet)
-	if err != nil {
-		return nil, err
-	}
-	defer rsp.Body.Close()
-	var all []map[string]json.RawMessage
-	if err := json.NewDecoder(rsp.Body).Decode(&all); err != nil {
+	var all []map[string]any
+	if err := k.readAll(req, &all); err != nil {
 		return nil, err
 	}
 	for _, doc := range all {
 		var row documentRow
-		for field, to := range map[string]*string{"id": &row.ID, "name": &row.Name} {
-			if text, ok := doc[field]; ok {
-				if err := json.Unmarshal(text, to); err != nil {
-					return nil, err
-				}
-			}
-		}
+		row.ID, _ = doc["id"].(string)
+		row.Name, _ = doc["name"].(string)
 		row.Link = k.page(row.ID)
 		for _, c := range k.columns {
-			cell, err := makeCell(doc[c.Field])
-			if err != nil {
-				return nil, err
-			}
-			cell.Title = c.Title
-			row.Cells = append(row.Cells, cell)
+			row.Cells = append(row.Cells, makeCell(c.Title, doc[c.Field]))
 		}
 		rows = append(rows, row)
 	}
@@ -84,22 +65,13 @@ func (k kind) documents(req *pageRequest) (rows []documentRow, err error) {
 }
 
 // makeCell returns a value as people read it.
-func makeCell(value json.RawMessage) (documentCell, error) {
-	if len(value) == 0 {
-		return documentCell{}, nil
-	}
-	var v any
-	decoder := json.NewDecoder(bytes.NewReader(value))
-	decoder.UseNumber()
-	if err := decoder.Decode(&v); err != nil {
-		return documentCell{}, err
-	}
-	if text, ok := v.(string); ok {
+func makeCell(title string, value any) documentCell {
+	if text, ok := value.(string); ok {
 		if at, err := time.Parse(time.RFC3339, text); err == nil {
-			return documentCell{Time: at}, nil
+			return documentCell{Title: title, Time: at}
 		}
 	}
-	return documentCell{Text: shortText(v)}, nil
+	return documentCell{Title: title, Text: shortText(value)}
 }
 
 // shortText returns a JSON value in one line, without punctuation that a reader does not need.
@@ -191,7 +163,7 @@ func showDocuments(req *pageRequest) error {
 	view := documentListView{List: list, Query: req.query("q"), Sort: req.query("sort")}
 	if k.name == kindToken {
 		if view.Soon = req.query("expires"); view.Soon != "" {
-			view.Soon, k.listAll = "soon", listExpiringTokens
+			view.Soon, k.query = "soon", fmt.Sprintf("%s&expires_within_days=%d", k.query, expirySoon)
 		}
 		view.Expiry = []choice{{"All", link("definitions", list), view.Soon == ""}, {fmt.Sprintf("Expire within %d days", expirySoon), expiringTokens, view.Soon != ""}}
 	}
@@ -203,7 +175,7 @@ func showDocuments(req *pageRequest) error {
 	if search := strings.ToLower(strings.TrimSpace(view.Query)); search != "" {
 		rows = slices.DeleteFunc(rows, func(r documentRow) bool { return !r.contains(search) })
 	}
-	if k.name == kindFreeze {
+	if k.name == client.KindFreeze {
 		view.New = req.newFreezeLink()
 	}
 	if k.list == policyList {
@@ -211,12 +183,7 @@ func showDocuments(req *pageRequest) error {
 			return err
 		}
 	}
-	query := url.Values{}
-	for name, value := range map[string]string{"q": view.Query, "expires": view.Soon} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
+	query := parameters(map[string]string{"q": view.Query, "expires": view.Soon})
 	view.Table = k.table(rows, view.Sort, query)
 	if view.Sort != "" {
 		query.Set("sort", view.Sort)
@@ -224,8 +191,7 @@ func showDocuments(req *pageRequest) error {
 	offset := min(req.offset(), len(rows))
 	view.Table.Rows = rows[offset:min(offset+rowsPerPage, len(rows))]
 	view.Pages = makePager(link("definitions", list), query, rowsPerPage, offset, len(view.Table.Rows), len(rows))
-	view.frame = req.frame(k.title, "definitions")
-	return req.show("documents", view)
+	return req.show("documents", k.title, "definitions", &view)
 }
 
 // otherRules returns the rules that may refuse a change, besides policies.
@@ -239,10 +205,6 @@ func (req *pageRequest) otherRules() ([]api.EnforcedRule, error) {
 
 // expiringTokens is the list of the tokens that expire soon.
 var expiringTokens = link("definitions", "tokens") + "?expires=soon"
-
-func listExpiringTokens(ctx context.Context, fleet *client.Client) (*http.Response, error) {
-	return fleet.ListTokens(ctx, &api.ListTokensParams{Limit: new(maxListedTokens), ExpiresWithinDays: new(expirySoon)})
-}
 
 // countExpiringTokens returns the number of tokens that expire soon.
 func (req *pageRequest) countExpiringTokens() (int, error) {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -26,7 +25,7 @@ type definitionList struct {
 func (req *pageRequest) definitionLists() (out []definitionList, err error) {
 	var listed []kind
 	for _, k := range kinds {
-		if k.listAll != nil && (!k.admin || req.may("admin")) {
+		if k.section == "" && (!k.admin || req.may("admin")) {
 			listed = append(listed, k)
 		}
 	}
@@ -41,8 +40,8 @@ func (req *pageRequest) definitionLists() (out []definitionList, err error) {
 			}
 			continue
 		}
-		ids, err := listed[i].ids(req.r.Context(), req.fleet)
-		if err != nil {
+		var ids []namedID
+		if err := listed[i].readAll(req, &ids); err != nil {
 			return nil, err
 		}
 		if len(ids) == 0 && listed[i].serviceOnly {
@@ -86,7 +85,7 @@ func showDefinitions(req *pageRequest) error {
 	for i, list := range lists {
 		lists[i].Items = list.Items[:min(len(list.Items), maxDefinitions)]
 	}
-	return req.show("definitions", definitionsView{req.frame("Definitions", "definitions"), lists, req.newFreezeLink()})
+	return req.show("definitions", "Definitions", "definitions", &definitionsView{Lists: lists, NewFreeze: req.newFreezeLink()})
 }
 
 type definitionView struct {
@@ -104,7 +103,6 @@ type definitionView struct {
 	Layers         []string // that assign it
 	Delete         pageLink
 	Changes        []changeRow
-	More           string // the rest of the history
 }
 
 // showDefinition shows one definition: its values, where it is assigned, which clusters confirmed it, and its history. A deleted one has
@@ -120,7 +118,7 @@ func showDefinition(req *pageRequest) error {
 	if err != nil {
 		return err
 	}
-	view := definitionView{List: list, Kind: kind.name, ID: id, Deleted: doc == nil, Managed: by, Reveal: req.revealLink(), More: historyLink(kind.name, id)}
+	view := definitionView{List: list, Kind: kind.name, ID: id, Deleted: doc == nil, Managed: by, Reveal: req.revealLink()}
 	if view.Changes, _, err = req.changes(&api.ListRevisionsParams{Kind: &kind.name, ID: &id, Limit: new(overviewChanges)}); err != nil {
 		return err
 	}
@@ -130,9 +128,7 @@ func showDefinition(req *pageRequest) error {
 	if view.Fields, err = diff(nil, doc, req.reveal()); err != nil {
 		return err
 	}
-	for _, f := range view.Fields {
-		view.Hidden = view.Hidden || f.Hidden
-	}
+	view.Hidden = anyHidden(view.Fields)
 	if !view.Deleted && !kind.serviceOnly && kind.name != client.KindResourceType {
 		if err := req.showAssigned(&view, kind); err != nil {
 			return err
@@ -141,8 +137,7 @@ func showDefinition(req *pageRequest) error {
 	if !view.Deleted && !kind.serviceOnly {
 		view.Delete = req.deleteLink(kind.name, id, kind.page(id)+"/delete")
 	}
-	view.frame = req.frame(id, "definitions")
-	return req.show("definition", view)
+	return req.show("definition", id, "definitions", &view)
 }
 
 // showAssigned sets the clusters that have a definition, by state, and the layers that assign it.
@@ -178,27 +173,4 @@ func (req *pageRequest) showAssigned(view *definitionView, k kind) error {
 		}
 	}
 	return nil
-}
-
-// deleteDefinitionForm deletes a definition of a kind that clusters poll, or a resource type.
-func deleteDefinitionForm(req *pageRequest) (changeForm, error) {
-	list, id, cascade := req.r.PathValue("list"), req.r.PathValue("id"), req.query("cascade") == "true"
-	k := kindOfList(list)
-	if k.serviceOnly || k.section != "" {
-		return changeForm{}, errNotFound
-	}
-	op, command := api.Operation{Op: client.OpDelete, Kind: k.name, ID: id, Cascade: cascade}, "frs "+k.name+" delete "+id
-	if typeID, found := strings.CutPrefix(k.name, client.KindResource+"/"); found {
-		op.Kind, op.Type, command = client.KindResource, typeID, "frs resource delete "+typeID+" "+id
-	}
-	p := changeForm{
-		Headline: "Delete " + kindName(k.name) + " " + id, Button: "Delete", NoChange: "Already deleted.", NavSection: "definitions", Destructive: true,
-		Command: strings.ReplaceAll(command, "_", "-"), Crumbs: []pageLink{{"Definitions", link("definitions")}, {id, k.page(id)}}, Operation: op,
-		Remedies: []remedy{{client.CodeInUse, "Also remove it from everything that uses it", k.page(id) + "/delete?cascade=true", ""}},
-	}
-	if cascade {
-		p.Headline += ", also from all clusters"
-		p.Command += " --cascade"
-	}
-	return p, nil
 }

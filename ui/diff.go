@@ -21,6 +21,20 @@ type fieldChange struct {
 	Values        int // number of different values in a group of documents; 0 or 1: all are equal
 }
 
+// maskedChange returns the change of a value, masked unless reveal is set.
+func maskedChange(pointer, before, after string, reveal bool) (out fieldChange) {
+	var was, is bool
+	out.Before, was = redact.JSON(pointer, before, reveal)
+	out.After, is = redact.JSON(pointer, after, reveal)
+	out.Hidden = was || is
+	return out
+}
+
+// anyHidden reports whether a value is masked.
+func anyHidden(fields []fieldChange) bool {
+	return slices.ContainsFunc(fields, func(f fieldChange) bool { return f.Hidden })
+}
+
 // diffView is a table of changed fields with the titles of its columns.
 type diffView struct {
 	Name, Was, Is string
@@ -33,17 +47,23 @@ var metadataFields = map[string]bool{"revision": true, "updated_at": true, "crea
 // diff compares two documents value by value. Entries of lists are matched by id, if they have one, otherwise by index. Values that may
 // be secrets are compared unmasked and shown masked, unless reveal is set.
 func diff(before, after json.RawMessage, reveal bool) ([]fieldChange, error) {
-	was, err := leaves(before, reveal)
-	if err != nil {
-		return nil, err
+	var sides [2]any
+	for i, document := range []json.RawMessage{before, after} {
+		if len(document) == 0 {
+			continue
+		}
+		if err := decodeNumbers(document, &sides[i]); err != nil {
+			return nil, fmt.Errorf("a document of the history: %w", err)
+		}
 	}
-	is, err := leaves(after, reveal)
-	if err != nil {
-		return nil, err
-	}
+	return diffValues(sides[0], sides[1], reveal), nil
+}
+
+// diffValues is diff of decoded documents; nil: there is none.
+func diffValues(before, after any, reveal bool) (out []fieldChange) {
+	was, is := leaves(before, reveal), leaves(after, reveal)
 	names := maps.Clone(was)
 	maps.Copy(names, is)
-	var out []fieldChange
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		a, b := was[name], is[name]
 		if a.text == b.text || metadataFields[name] || isEmptyContainer(a.text) && b.text == "" || isEmptyContainer(b.text) && a.text == "" {
@@ -51,33 +71,29 @@ func diff(before, after json.RawMessage, reveal bool) ([]fieldChange, error) {
 		}
 		out = append(out, fieldChange{Field: name, Before: a.shown, After: b.shown, Hidden: a.text != a.shown || b.text != b.shown})
 	}
-	return out, nil
+	return out
 }
 
 // isEmptyContainer reports whether a value is an empty object or list. Such a value that gets fields is not shown beside them.
 func isEmptyContainer(value string) bool { return value == "{}" || value == "[]" }
 
+// decodeNumbers decodes JSON with its numbers as they are written.
+func decodeNumbers(text []byte, to any) error {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	return decoder.Decode(to)
+}
+
 // leaf is a value of a document, unmasked and as shown.
 type leaf struct{ text, shown string }
 
 // leaves returns the values of a document by path.
-func leaves(document json.RawMessage, reveal bool) (map[string]leaf, error) {
+func leaves(document any, reveal bool) map[string]leaf {
 	out := map[string]leaf{}
-	if len(document) == 0 {
-		return out, nil
+	if document != nil {
+		collect(out, nil, document, maskSecrets(document, reveal))
 	}
-	decoder := json.NewDecoder(bytes.NewReader(document))
-	decoder.UseNumber()
-	var value any
-	if err := decoder.Decode(&value); err != nil {
-		return nil, fmt.Errorf("a document of the history: %w", err)
-	}
-	shown, hidden := value, false
-	if !reveal {
-		shown = redact.Value(value, false, &hidden)
-	}
-	collect(out, nil, value, shown)
-	return out, nil
+	return out
 }
 
 // fieldSeparator stands between the names of a path.
@@ -124,10 +140,8 @@ func valueText(value nullable.Nullable[json.RawMessage]) string {
 	if value.IsNull() {
 		return "null"
 	}
-	decoder := json.NewDecoder(bytes.NewReader(value.MustGet()))
-	decoder.UseNumber()
 	var decoded any
-	if decoder.Decode(&decoded) != nil {
+	if decodeNumbers(value.MustGet(), &decoded) != nil {
 		return string(value.MustGet())
 	}
 	return redact.Display(decoded) // encoded again without HTML escapes such as \u0026

@@ -15,13 +15,10 @@ func (f filter) page() string { return prefix + "/clusters?" + f.values().Encode
 
 // values returns the query of the address.
 func (f filter) values() url.Values {
-	out := url.Values{}
-	for name, value := range map[string]string{"selector": f.Selector, "environment": f.Environment, "state": f.State, "component": f.Component, "component_version": f.Version, "oci_tag": f.Tag, "layer": f.Layer, "overrides": f.Overrides, "list": f.List, "input": f.Input, "shared_token": f.SharedToken, "cause": f.Cause, "hide": f.Hide} {
-		if value != "" {
-			out.Set(name, value)
-		}
-	}
-	return out
+	return parameters(map[string]string{
+		"selector": f.Selector, "environment": f.Environment, "state": f.State, "component": f.Component, "component_version": f.Version, "oci_tag": f.Tag,
+		"layer": f.Layer, "overrides": f.Overrides, "list": f.List, "input": f.Input, "shared_token": f.SharedToken, "cause": f.Cause, "hide": f.Hide,
+	})
 }
 
 // hidden returns the filters that the form of the selector keeps.

@@ -33,25 +33,21 @@ var states = []stateInfo{
 // revisionStates are the additional states in the progress of a revision.
 var revisionStates = []stateInfo{{"superseded", "Superseded", "Later revisions changed all of these inputs again.", false}}
 
-// stateLabel returns the label of a state; an unknown state unchanged.
-func stateLabel(state string) string {
+// stateOf returns the description of a state; an unknown state is its own label.
+func stateOf(state string) stateInfo {
 	for _, s := range states {
 		if s.State == state {
-			return s.Label
+			return s
 		}
 	}
-	return state
+	return stateInfo{Label: state}
 }
 
-// meaning returns the explanation of a state; empty for an unknown state.
-func meaning(state string) string {
-	for _, s := range states {
-		if s.State == state {
-			return s.Meaning
-		}
-	}
-	return ""
-}
+// stateLabel returns the label of a state.
+func stateLabel(state string) string { return stateOf(state).Label }
+
+// meaning returns the explanation of a state.
+func meaning(state string) string { return stateOf(state).Meaning }
 
 // number formats an integer with thousands separated by narrow spaces.
 func number(n any) string {
@@ -195,12 +191,10 @@ func versionText(component, tag string) string {
 
 // duration formats a time, such as 40 s.
 func duration(d time.Duration) string {
-	switch {
-	case d < 2*time.Minute:
+	if d < 2*time.Minute {
 		return fmt.Sprintf("%d s", int(d.Seconds()))
-	default:
-		return fmt.Sprintf("%d min", int(d.Minutes()))
 	}
+	return fmt.Sprintf("%d min", int(d.Minutes()))
 }
 
 type nameValue struct{ Name, Value string }

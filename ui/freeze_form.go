@@ -17,7 +17,7 @@ const everyCluster = "*"
 
 // newFreezeLink returns the address of the form; empty if the visitor may create no freeze.
 func (req *pageRequest) newFreezeLink() string {
-	if !req.mayChange(writing, kindFreeze, "") {
+	if !req.mayChange(writing, client.KindFreeze, "") {
 		return ""
 	}
 	return link("freezes", "create")

@@ -51,16 +51,16 @@ func recurs(f api.Freeze) bool { return len(f.Allow)+len(f.Block) > 0 }
 
 // freezeRow returns the row of an active freeze.
 func (req *pageRequest) freezeRow(f api.Freeze) (freezeRow, error) {
-	row := freezeRow{ID: f.ID, Reason: f.Reason, Selection: f.Selector, Until: f.Until, Allow: windows.Text(f.Allow), Block: windows.Text(f.Block), History: historyLink(kindFreeze, f.ID)}
+	row := freezeRow{ID: f.ID, Reason: f.Reason, Selection: f.Selector, Until: f.Until, Allow: windows.Text(f.Allow), Block: windows.Text(f.Block), History: historyLink(client.KindFreeze, f.ID)}
 	if f.All {
 		row.Selection = allClusters
 	}
-	if req.mayChange(writing, kindFreeze, f.ID) {
+	if req.mayChange(writing, client.KindFreeze, f.ID) {
 		row.End = link("freezes", f.ID, "end")
 	}
-	last, _, err := req.changes(&api.ListRevisionsParams{Kind: new(kindFreeze), ID: &f.ID, Limit: new(1)})
+	last, _, err := req.changes(&api.ListRevisionsParams{Kind: new(client.KindFreeze), ID: &f.ID, Limit: new(1)})
 	if len(last) > 0 {
-		row.By, row.Since = last[0].By, &last[0].At
+		row.By, row.Since = last[0].By(), &last[0].At
 	}
 	return row, err
 }
@@ -70,11 +70,7 @@ func (req *pageRequest) concerns(f api.Freeze, cluster string) (bool, error) {
 	if cluster == "" || f.All {
 		return true, nil
 	}
-	matching, err := req.fleet.ListClustersWithResponse(req.r.Context(), &api.ListClustersParams{Selector: new(f.Selector + ",id=" + cluster), Limit: new(1)})
-	if err != nil {
-		return false, err
-	}
-	return len(*matching.JSON200) > 0, nil
+	return req.selected(f.Selector, cluster)
 }
 
 // readFreezes reads the freezes, and sets the emergency stop that the header shows.
@@ -151,6 +147,6 @@ func endFreezeForm(req *pageRequest) (changeForm, error) {
 	return changeForm{
 		Headline: "End freeze " + id, Button: "End freeze", NavSection: "overview",
 		Notes:   []string{"The clusters of this freeze are served changes again. Changes that were refused are not made later."},
-		Command: "frs unfreeze " + id, Crumbs: []pageLink{{"Overview", prefix + "/"}}, Operation: api.Operation{Op: client.OpDelete, Kind: kindFreeze, ID: id},
+		Command: "frs unfreeze " + id, Crumbs: []pageLink{{"Overview", prefix + "/"}}, Operation: api.Operation{Op: client.OpDelete, Kind: client.KindFreeze, ID: id},
 	}, nil
 }

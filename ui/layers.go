@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -38,8 +37,7 @@ func showLayers(req *pageRequest) error {
 		view.Layers = append(view.Layers, layerRow{l, *l.ClusterCount})
 	}
 	slices.SortFunc(view.Layers, func(a, b layerRow) int { return b.Priority - a.Priority })
-	view.frame = req.frame("Layers", "layers")
-	return req.show("layers", view)
+	return req.show("layers", "Layers", "layers", &view)
 }
 
 type layerView struct {
@@ -55,7 +53,6 @@ type layerView struct {
 	Hidden      bool
 	Reveal      string
 	Changes     []changeRow
-	HistoryLink string
 	Delete      pageLink
 }
 
@@ -131,21 +128,16 @@ var layerFacts = []string{"id", "description", "priority", "selector", "all", "c
 
 // layerSettings returns what a layer sets: the settings of its entries, overrides and values, without the ids of the entries.
 func layerSettings(document []byte, reveal bool) ([]fieldChange, error) {
-	var settings map[string]json.RawMessage
-	if err := json.Unmarshal(document, &settings); err != nil {
+	var settings map[string]any
+	if err := decodeNumbers(document, &settings); err != nil {
 		return nil, err
 	}
 	for _, fact := range layerFacts { // ten thousand clusters among them
 		delete(settings, fact)
 	}
-	document, err := json.Marshal(settings)
-	if err != nil {
-		return nil, err
-	}
-	fields, err := diff(nil, document, reveal)
-	return slices.DeleteFunc(fields, func(f fieldChange) bool {
+	return slices.DeleteFunc(diffValues(nil, settings, reveal), func(f fieldChange) bool {
 		return strings.HasSuffix(f.Field, fieldSeparator+"id") || isEmptyContainer(f.After)
-	}), err
+	}), nil
 }
 
 // showLayer shows one layer, its clusters and its history.
@@ -156,12 +148,9 @@ func showLayer(req *pageRequest) error {
 		return err
 	}
 	layer := *doc.JSON200
-	view := layerView{Layer: layer, Managed: req.managedBy(doc.HTTPResponse), HistoryLink: historyLink("layer", id), All: prefix + "/clusters"}
+	view := layerView{Layer: layer, Managed: req.managedBy(doc.HTTPResponse), All: address(prefix+"/clusters", map[string]string{"selector": layer.Selector})}
 	view.Clusters = layer.Clusters[:min(len(layer.Clusters), maxLayerClusters)]
 	view.Count, view.More = len(layer.Clusters), len(layer.Clusters)-len(view.Clusters)
-	if layer.Selector != "" {
-		view.All += "?" + url.Values{"selector": {layer.Selector}}.Encode()
-	}
 	if view.Lists, err = layerLists(doc.Body); err != nil {
 		return err
 	}
@@ -170,14 +159,10 @@ func showLayer(req *pageRequest) error {
 	}
 	view.Components = req.layerComponents(layer)
 	view.Lists = slices.DeleteFunc(view.Lists, func(l layerList) bool { return l.Title == listTitle(componentList) })
-	view.Reveal = req.revealLink()
-	for _, f := range view.Fields {
-		view.Hidden = view.Hidden || f.Hidden
-	}
+	view.Reveal, view.Hidden = req.revealLink(), anyHidden(view.Fields)
 	if view.Changes, _, err = req.changes(&api.ListRevisionsParams{Kind: new("layer"), ID: &id, Limit: new(overviewChanges)}); err != nil {
 		return err
 	}
 	view.Delete = req.deleteLink(client.KindLayer, id, link("layers", id, "delete"))
-	view.frame = req.frame(id, "layers")
-	return req.show("layer", view)
+	return req.show("layer", id, "layers", &view)
 }

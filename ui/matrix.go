@@ -1,8 +1,6 @@
 package ui
 
 import (
-	"net/url"
-
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
@@ -67,22 +65,15 @@ func showMatrix(req *pageRequest) error {
 	if err != nil {
 		return err
 	}
-	address := func(by, wall string) string {
-		query := url.Values{"by": {by}}
-		for name, value := range map[string]string{"selector": selector, "wall": wall} {
-			if value != "" {
-				query.Set(name, value)
-			}
-		}
-		return prefix + "/matrix?" + query.Encode()
+	columnsBy := func(by, wall string) string {
+		return address(prefix+"/matrix", map[string]string{"by": by, "selector": selector, "wall": wall})
 	}
 	for _, key := range append([]string{byEnvironment}, matrix.LabelKeys...) {
-		view.Keys = append(view.Keys, filterOption{Label: key, Link: address(key, ""), On: key == by})
+		view.Keys = append(view.Keys, filterOption{Label: key, Link: columnsBy(key, ""), On: key == by})
 	}
-	view.WallLink = address(by, "1")
+	view.WallLink = columnsBy(by, "1")
 	view.Pages = makePager(prefix+"/matrix", req.r.URL.Query(), matrixPerPage, offset, len(view.Rows), components)
-	view.frame = req.frame("Matrix", "matrix")
-	return req.show("matrix", view)
+	return req.show("matrix", "Matrix", "matrix", &view)
 }
 
 // columnFilter selects the clusters of a column.

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -11,20 +12,19 @@ type overviewView struct {
 	frame
 	Complete       bool
 	Total          int
-	NeedsAttention int // clusters that need attention
-	AttentionLink  string
+	NeedsAttention int    // clusters that need attention
+	Attention      string // the states that need attention
 	// Progressing are the clusters whose desired state changed since their last poll, while the next one is not overdue.
-	Progressing     int
-	ProgressingLink string
+	Progressing int
 	// SharedTokens are the clusters that polled with a shared token within an hour.
 	SharedTokens     int
 	SharedTokensLink string
 	ExpiringTokens   int // of tokens that expire soon, for administrators
 	ExpiringLink     string
-	Approvals        int       // that are needed, for a visitor who may approve
-	MayAdd           bool      // the page offers the form that adds a cluster
-	FirstRun         *firstRun // until the first cluster has polled
-	Tiles            []tile    // of states that need attention and have clusters
+	Approvals        int          // that are needed, for a visitor who may approve
+	MayAdd           bool         // the page offers the form that adds a cluster
+	FirstRun         *firstRun    // until the first cluster has polled
+	Tiles            []barSegment // of states that need attention and have clusters
 	Bar              stateBar
 	Strip            *strip       // nil: none
 	Rollouts         []rolloutRow // that need attention
@@ -39,12 +39,6 @@ type overviewView struct {
 	Changes          []changeRow
 	// AllSilentSince is the last poll of any cluster when all are silent: then the address of the service is the problem.
 	AllSilentSince *time.Time
-}
-
-// tile shows the number of clusters in a state, and links to them.
-type tile struct {
-	State, Label, Meaning, Link string
-	Count                       int
 }
 
 // showOverview shows whether any cluster needs attention, and the newest changes.
@@ -62,19 +56,13 @@ func showOverview(req *pageRequest) error {
 	}
 	fleet := *status.JSON200
 	view := overviewView{
-		Complete: fleet.Complete, Total: fleet.Total, Bar: makeStateBar(fleet.Counts, clustersLink), Causes: causeRows(fleet.Causes), AttentionLink: clustersLink(strings.Join(trouble, ",")),
-		Progressing: fleet.Counts["progressing"], ProgressingLink: clustersLink("progressing"),
-		SharedTokens: fleet.SharedTokens, SharedTokensLink: filter{SharedToken: "true"}.page(), MayAdd: req.mayAddClusters(),
+		Complete: fleet.Complete, Total: fleet.Total, Bar: makeStateBar(fleet.Counts, clustersLink), Causes: causeRows(fleet.Causes), Attention: strings.Join(trouble, ","),
+		Progressing: fleet.Counts["progressing"], SharedTokens: fleet.SharedTokens, SharedTokensLink: filter{SharedToken: "true"}.page(), MayAdd: req.mayAddClusters(),
 	}
 	if fleet.Total == fleet.Counts["never"] && fleet.Total <= 1 {
 		view.FirstRun = req.firstRun(fleet.Total > 0)
 	}
-	for _, s := range states {
-		if !s.NeedsAttention || fleet.Counts[s.State] == 0 {
-			continue
-		}
-		view.Tiles = append(view.Tiles, tile{s.State, s.Label, s.Meaning, clustersLink(s.State), fleet.Counts[s.State]})
-	}
+	view.Tiles = slices.DeleteFunc(slices.Clone(view.Bar.Segments), func(s barSegment) bool { return !stateOf(s.State).NeedsAttention })
 	causes, err := totalOf(status.HTTPResponse)
 	if err != nil {
 		return err
@@ -113,6 +101,5 @@ func showOverview(req *pageRequest) error {
 		}
 		view.ExpiringLink = expiringTokens
 	}
-	view.frame = req.frame("Fleet", "overview")
-	return req.show("overview", view)
+	return req.show("overview", "Fleet", "overview", &view)
 }

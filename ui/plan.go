@@ -28,9 +28,9 @@ type planView struct {
 	Reveal        string
 	Plan          api.Plan
 	Documents     []documentGroup
-	MoreDocuments int            // not shown
-	Adopted       []documentLink // that the source would manage
-	Removes       string         // objects that Flux would uninstall; empty: none
+	MoreDocuments int                  // not shown
+	Adopted       []api.SourceDocument // that the source would manage
+	Removes       string               // objects that Flux would uninstall; empty: none
 	Groups        []groupView
 	More          int // groups not shown
 
@@ -108,9 +108,7 @@ func (req *pageRequest) showPlan(p changeForm, status int, problem, reason strin
 	default:
 		return err
 	}
-	view.frame = req.frame(p.Headline, p.NavSection)
-	req.page.render(req.w, req.r, status, "plan", view)
-	return nil
+	return req.showStatus(status, "plan", p.Headline, p.NavSection, &view)
 }
 
 // showRights fills in the policies and freezes that refuse a plan, and whether the visitor may make, override or approve it. It takes the
@@ -244,14 +242,10 @@ func (req *pageRequest) showDocuments(view *planView) error {
 		if ch.Action == "update" {
 			doc.Fields = known[api.ChangeRef{Kind: ch.Kind, ID: ch.ID}]
 		}
-		for _, f := range doc.Fields {
-			view.Hidden = view.Hidden || f.Hidden
-		}
+		view.Hidden = view.Hidden || anyHidden(doc.Fields)
 		documents = append(documents, doc)
 	}
-	for _, d := range view.Plan.Adopted[:min(len(view.Plan.Adopted), maxPlanDocuments)] {
-		view.Adopted = append(view.Adopted, documentLink{kindName(d.Kind) + " " + d.ID, d.File, linkTo(d.Kind, d.ID)})
-	}
+	view.Adopted = view.Plan.Adopted[:min(len(view.Plan.Adopted), maxPlanDocuments)]
 	view.Documents = groupDocuments(documents)
 	view.MoreDocuments = len(changes) - len(documents)
 	return nil
@@ -373,11 +367,8 @@ func showGroup(g summarize.Group, lines []summarize.EffectLine, reveal bool) gro
 			}
 			out.Lines = append(out.Lines, line)
 		case summarize.EffectField:
-			field := fieldChange{Field: l.Text, Values: g.Lines[i].Ways}
-			var was, is bool
-			field.Before, was = redact.JSON(l.Field.Pointer, valueText(l.Field.Before), reveal)
-			field.After, is = redact.JSON(l.Field.Pointer, valueText(l.Field.After), reveal)
-			field.Hidden = was || is
+			field := maskedChange(l.Field.Pointer, valueText(l.Field.Before), valueText(l.Field.After), reveal)
+			field.Field, field.Values = l.Text, g.Lines[i].Ways
 			out.Hidden = out.Hidden || field.Hidden
 			input := &out.Lines[len(out.Lines)-1]
 			input.Fields = append(input.Fields, field)

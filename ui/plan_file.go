@@ -1,8 +1,6 @@
 package ui
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"maps"
 	"net/http"
@@ -41,9 +39,7 @@ func (req *pageRequest) changedFile(kind string, plan *api.Plan) (text string, h
 		return "", false, nil
 	}
 	var fields map[string]any
-	decoder := json.NewDecoder(bytes.NewReader(document))
-	decoder.UseNumber()
-	if err := decoder.Decode(&fields); err != nil {
+	if err := decodeNumbers(document, &fields); err != nil {
 		return "", false, err
 	}
 	maps.DeleteFunc(fields, func(field string, _ any) bool { return slices.Contains(documents.ReadOnly, field) })

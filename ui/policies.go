@@ -4,7 +4,6 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 )
 
@@ -13,7 +12,6 @@ type policyRow struct {
 	api.PolicyVerdict
 
 	Refuses bool
-	Link    string
 }
 
 // failedPolicies returns the policies that failed for a plan, those that refuse first, and the ids of these. A rollout that would be
@@ -21,7 +19,7 @@ type policyRow struct {
 func failedPolicies(plan api.Plan, rollout bool) (rows []policyRow, refusing []string) {
 	var warning []policyRow
 	for _, v := range plan.Policies {
-		row := policyRow{PolicyVerdict: v, Refuses: v.Action != "warn" && v.ApprovedBy == "" && !rollout, Link: linkTo(client.KindPolicy, v.ID)}
+		row := policyRow{PolicyVerdict: v, Refuses: v.Action != "warn" && v.ApprovedBy == "" && !rollout}
 		switch {
 		case !v.Failed:
 		case row.Refuses:

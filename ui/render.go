@@ -34,7 +34,10 @@ type frame struct {
 	Who                     string     // name of the signed-in token; empty: not signed in
 }
 
-// frame returns the frame of a page. Call it after all API requests of the page: it shows the revision of the last response.
+// set makes every view that embeds a frame a framed one.
+func (f *frame) set(to frame) { *f = to }
+
+// frame returns the frame of a page.
 func (req *pageRequest) frame(title, section string) frame {
 	query := req.r.URL.Query()
 	query.Del("wall")
@@ -96,9 +99,17 @@ func (p *Page) renderPart(w http.ResponseWriter, r *http.Request, status int, na
 	_, _ = visibleControls.WriteString(w, out.String()) // fails when the browser is gone
 }
 
-// show renders a page with status 200.
-func (req *pageRequest) show(name string, view any) error {
-	req.page.render(req.w, req.r, http.StatusOK, name, view)
+// show renders a page with status 200. It comes after all API requests of the page, since the frame shows the revision of the last response.
+func (req *pageRequest) show(name, title, section string, view framed) error {
+	return req.showStatus(http.StatusOK, name, title, section, view)
+}
+
+// framed is a view with a frame.
+type framed interface{ set(to frame) }
+
+func (req *pageRequest) showStatus(status int, name, title, section string, view framed) error {
+	view.set(req.frame(title, section))
+	req.page.render(req.w, req.r, status, name, view)
 	return nil
 }
 
@@ -201,6 +212,7 @@ func templateFuncs(now func() time.Time, base string) template.FuncMap {
 		"diff":     func(name, was, is string, fields []fieldChange) diffView { return diffView{name, was, is, fields} },
 		"truncate": truncate, "prose": prose, "oneLine": func(message string) string { return summarize.OneLine(message, 240) }, "stateLabel": stateLabel, "meaning": meaning, "kind": kindName, "listTitle": listTitle, "assets": assets,
 		// Addresses in views begin with /ui/; templates prepend the base path.
-		"base": func() string { return base }, "link": func(parts ...string) string { return base + link(parts...) },
+		"base": func() string { return base }, "link": func(parts ...string) string { return base + link(parts...) }, "document": func(kind, id string) string { return base + linkTo(kind, id) },
+		"history": func(kind, id string) string { return base + historyLink(kind, id) }, "clustersIn": func(state string) string { return base + clustersLink(state) },
 	}
 }

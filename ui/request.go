@@ -13,6 +13,7 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/gen/rawclient"
 )
 
 // pageRequest is the request of a signed-in user for a page, with an API client for the token of the session.
@@ -41,6 +42,16 @@ func (p *Page) newPageRequest(w http.ResponseWriter, r *http.Request, s session)
 		return nil, err
 	}
 	return &pageRequest{page: p, w: w, r: r, fleet: fleet, transport: transport}, nil
+}
+
+// get requests a path of the API, for documents of any kind.
+func (req *pageRequest) get(path, query string) (*http.Response, error) {
+	api := req.fleet.ClientInterface.(*rawclient.Client)
+	r, err := http.NewRequestWithContext(req.r.Context(), http.MethodGet, strings.TrimSuffix(api.Server, "/")+path+"?"+query, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	return api.Client.Do(r)
 }
 
 // identify reads the identity of the token from the API. It fails with errMayNotRead for tokens that may not read.

@@ -28,7 +28,11 @@ func (req *pageRequest) mayChange(rights []string, kind, id string) bool {
 		if !client.InLimits(on, kind, id) {
 			return false
 		}
-		return on == nil || on.Selector == "" || kind != client.KindCluster || req.selects(on.Selector, id)
+		if on == nil || on.Selector == "" || kind != client.KindCluster {
+			return true
+		}
+		selected, _ := req.selected(on.Selector, id) // without an answer, the page offers no change
+		return selected
 	})
 }
 
@@ -42,10 +46,10 @@ func (req *pageRequest) mayChangeWhere(rights []string, sufficient func(on *api.
 	})
 }
 
-// selects reports whether a selector selects a cluster.
-func (req *pageRequest) selects(selector, id string) bool {
+// selected reports whether a selector selects a cluster.
+func (req *pageRequest) selected(selector, id string) (bool, error) {
 	matching, err := req.fleet.ListClustersWithResponse(req.r.Context(), &api.ListClustersParams{Selector: new(selector + ",id=" + id), Limit: new(1)})
-	return err == nil && len(*matching.JSON200) > 0
+	return err == nil && len(*matching.JSON200) > 0, err
 }
 
 // mayPlan reports whether the visitor may plan changes.
@@ -105,6 +109,6 @@ func (req *pageRequest) deleteLink(kind, id, form string) pageLink {
 // offersStop reports whether the header offers the emergency stop of all clusters.
 func (req *pageRequest) offersStop() bool {
 	return req.mayChangeWhere(writing, func(on *api.AccessScope) bool {
-		return on == nil || on.Selector == "" && client.InLimits(on, kindFreeze, freezeAll)
+		return on == nil || on.Selector == "" && client.InLimits(on, client.KindFreeze, freezeAll)
 	}) && !slices.ContainsFunc(req.freezes, func(f api.Freeze) bool { return f.ID == freezeAll })
 }

@@ -90,24 +90,25 @@ var rolloutForms = map[string]changeForm{
 }
 
 // rolloutForm runs an action on a rollout.
-func rolloutForm(action string) func(*pageRequest) (changeForm, error) {
-	return func(req *pageRequest) (changeForm, error) {
-		id, stage := req.r.PathValue("id"), req.query("stage")
-		form := rolloutForms[action]
-		form.Headline = form.Button + " " + id
-		form.Command = "frs rollout " + action + " " + id
-		if stage != "" {
-			form.Headline = fmt.Sprintf("%s stage %s of %s", form.Button, stage, id)
-			form.Command += " --stage " + summarize.ShellWord(stage)
-		}
-		form.NavSection, form.NoChange = "rollouts", "There is nothing to change."
-		form.Crumbs = []pageLink{{"Rollouts", link("rollouts")}, {id, link("rollouts", id)}}
-		form.Rollout = &rolloutChange{ID: id, Action: action, Stage: stage}
-		if action == "approve" {
-			form.Effect = &rolloutChange{ID: id, Action: "start", Stage: stage}
-		}
-		return form, nil
+func rolloutForm(req *pageRequest) (changeForm, error) {
+	id, action, stage := req.r.PathValue("id"), req.r.PathValue("action"), req.query("stage")
+	form, ok := rolloutForms[action]
+	if !ok {
+		return form, errNotFound
 	}
+	form.Headline = form.Button + " " + id
+	form.Command = "frs rollout " + action + " " + id
+	if stage != "" {
+		form.Headline = fmt.Sprintf("%s stage %s of %s", form.Button, stage, id)
+		form.Command += " --stage " + summarize.ShellWord(stage)
+	}
+	form.NavSection, form.NoChange = "rollouts", "There is nothing to change."
+	form.Crumbs = []pageLink{{"Rollouts", link("rollouts")}, {id, link("rollouts", id)}}
+	form.Rollout = &rolloutChange{ID: id, Action: action, Stage: stage}
+	if action == "approve" {
+		form.Effect = &rolloutChange{ID: id, Action: "start", Stage: stage}
+	}
+	return form, nil
 }
 
 // addEffect shows the effect of the start of a stage in the plan of its approval, which has none. A stage that does not start next

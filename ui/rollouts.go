@@ -35,10 +35,8 @@ func (req *pageRequest) rolloutRows(rollouts []api.Rollout) []rolloutRow {
 	for _, r := range rollouts {
 		row := makeRolloutRow(r)
 		if row.NeedsAttention {
-			for _, a := range req.permittedActions(r, req.approvableAgain(r, endedApproval(r, nil))) {
-				if a.Primary && a.urgent(r.ID) {
-					row.Act = a
-				}
+			if actions := req.permittedActions(r, req.approvableAgain(r, endedApproval(r, nil))); len(actions) > 0 && actions[0].urgent(r.ID) {
+				row.Act = actions[0]
 			}
 		}
 		rows = append(rows, row)
@@ -118,28 +116,26 @@ func showRollouts(req *pageRequest) error {
 		return err
 	}
 	view := rolloutsView{Rows: req.rolloutRows(*list.JSON200)}
-	view.frame = req.frame("Rollouts", "rollouts")
-	return req.show("rollouts", view)
+	return req.show("rollouts", "Rollouts", "rollouts", &view)
 }
 
 type rolloutView struct {
 	frame
-	Rollout     api.Rollout
-	ProposedBy  string   // the version policies; empty: a person created it
-	Components  []string // that have these policies
-	Row         rolloutRow
-	Stages      []stageRow
-	Failures    []stageFailure
-	MoreFailed  int // failed clusters not listed
-	Incomplete  bool
-	Groups      []documentGroup
-	Hidden      bool
-	Actions     []rolloutAction
-	Gate        string     // of most stages; empty: they have none
-	Next        *nextStage // nil: none, or not computed for a refresh
-	Strip       *strip     // nil: none
-	Changes     []changeRow
-	HistoryLink string
+	Rollout    api.Rollout
+	ProposedBy string   // the version policies; empty: a person created it
+	Components []string // that have these policies
+	Row        rolloutRow
+	Stages     []stageRow
+	Failures   []stageFailure
+	MoreFailed int // failed clusters not listed
+	Incomplete bool
+	Groups     []documentGroup
+	Hidden     bool
+	Actions    []rolloutAction
+	Gate       string     // of most stages; empty: they have none
+	Next       *nextStage // nil: none, or not computed for a refresh
+	Strip      *strip     // nil: none
+	Changes    []changeRow
 }
 
 // stageRow is a stage of a rollout.
@@ -175,7 +171,7 @@ func showRollout(req *pageRequest) error {
 		return err
 	}
 	r := *doc.JSON200
-	view := rolloutView{Rollout: r, Row: makeRolloutRow(r), HistoryLink: historyLink(kindRollout, id)}
+	view := rolloutView{Rollout: r, Row: makeRolloutRow(r)}
 	view.Incomplete = !r.Complete && view.Row.Bar.All > 0
 	var start *api.Plan
 	if view.Row.Next != "" && req.mayPlan() && (!isRefresh(req.r) || r.Stages[r.Started].ApprovedBy != "") { // whether the approval counts is shown always
@@ -233,8 +229,7 @@ func showRollout(req *pageRequest) error {
 	if view.Strip, err = req.stripOfRollout(r, view.Changes); err != nil {
 		return err
 	}
-	view.frame = req.frame(id, "rollouts")
-	return req.show("rollout", view)
+	return req.show("rollout", id, "rollouts", &view)
 }
 
 // showChanges fills in the documents that the rollout changes.
@@ -245,9 +240,7 @@ func (v *rolloutView) showChanges(req *pageRequest) error {
 		if err != nil {
 			return err
 		}
-		for _, f := range fields {
-			v.Hidden = v.Hidden || f.Hidden
-		}
+		v.Hidden = v.Hidden || anyHidden(fields)
 		documents = append(documents, documentView{Kind: ch.Kind, ID: ch.ID, Action: ch.Action, Link: linkTo(ch.Kind, ch.ID), Fields: fields})
 	}
 	v.Groups = groupDocuments(documents)

@@ -111,8 +111,7 @@ func showSearch(req *pageRequest) error {
 			return nil
 		}
 	}
-	view.frame = req.frame("Search", "")
-	return req.show("search", view)
+	return req.show("search", "Search", "", &view)
 }
 
 // showSuggestions answers the script of the search field with the list of the best results.

@@ -14,14 +14,12 @@ type sourceRow struct {
 
 	State, Class    string // Class is the state of clusters with the same color
 	NeedsAttention  bool
-	Drifted         []documentLink
+	Drifted         []api.SourceDocument
 	MoreDrifted     int
 	Plan            string // the address of the plan of the held artifact; empty: there is none
 	Approvable      bool   // the visitor may approve it there
 	Suspend, Resume string // addresses of forms; empty: not offered
 }
-
-type documentLink struct{ Text, File, Link string }
 
 type sourcesView struct {
 	frame
@@ -54,16 +52,13 @@ func showSources(req *pageRequest) error {
 		}
 		view.Rows = append(view.Rows, row)
 	}
-	view.frame = req.frame("Sources", "definitions")
-	return req.show("sources", view)
+	return req.show("sources", "Sources", "definitions", &view)
 }
 
 func (req *pageRequest) sourceRow(source api.Source) sourceRow {
 	status, state := source.Status, sourceStates[source.Status.State]
 	row := sourceRow{Source: source, State: state[0], Class: state[1], NeedsAttention: status.State == "held" || status.State == "failed"}
-	for _, d := range status.Drifted[:min(len(status.Drifted), maxDriftedLinks)] {
-		row.Drifted = append(row.Drifted, documentLink{kindName(d.Kind) + " " + d.ID, d.File, linkTo(d.Kind, d.ID)})
-	}
+	row.Drifted = status.Drifted[:min(len(status.Drifted), maxDriftedLinks)]
 	row.MoreDrifted = len(status.Drifted) - len(row.Drifted)
 	may := req.mayChangeSources()
 	if held := status.Held; held != nil && held.PlanHash != "" && !source.Suspended {

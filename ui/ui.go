@@ -10,6 +10,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/flux-resourceset/flux-resourceset/client"
 )
 
 // maxAPIRequests limits the concurrent API requests of all pages together, since each may read ten thousand clusters. More wait.
@@ -201,22 +203,15 @@ var changeForms = map[string]func(*pageRequest) (changeForm, error){
 	"/clusters/{id}/protect":          func(req *pageRequest) (changeForm, error) { return protectionForm(req, true), nil },
 	"/clusters/{id}/unprotect":        func(req *pageRequest) (changeForm, error) { return protectionForm(req, false), nil },
 	"/clusters/{id}/unpin":            unpinForm,
-	"/clusters/{id}/delete":           deleteClusterForm,
-	"/components/{id}/delete":         deleteComponentForm,
+	"/clusters/{id}/delete":           deleteFormOf(client.KindCluster),
+	"/components/{id}/delete":         deleteFormOf(client.KindPlatformComponent),
 	"/components/{id}/version":        versionForm,
-	"/layers/{id}/delete":             deleteLayerForm,
+	"/layers/{id}/delete":             deleteFormOf(client.KindLayer),
 	"/definitions/{list}/{id}/delete": deleteDefinitionForm,
 	"/freezes/create":                 newFreezeForm,
 	"/freezes/create-all":             stopForm,
 	"/freezes/{id}/end":               endFreezeForm,
-	"/rollouts/{id}/start":            rolloutForm("start"),
-	"/rollouts/{id}/approve":          rolloutForm("approve"),
-	"/rollouts/{id}/pause":            rolloutForm("pause"),
-	"/rollouts/{id}/resume":           rolloutForm("resume"),
-	"/rollouts/{id}/skip":             rolloutForm("skip"),
-	"/rollouts/{id}/back":             rolloutForm("back"),
-	"/rollouts/{id}/abort":            rolloutForm("abort"),
-	"/rollouts/{id}/complete":         rolloutForm("complete"),
+	"/rollouts/{id}/{action}":         rolloutForm,
 	"/sources/{id}/approve":           approveSourceForm,
 	"/sources/{id}/suspend":           func(req *pageRequest) (changeForm, error) { return suspendSourceForm(req, true) },
 	"/sources/{id}/resume":            func(req *pageRequest) (changeForm, error) { return suspendSourceForm(req, false) },

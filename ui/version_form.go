@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -103,13 +102,7 @@ func (req *pageRequest) versionInput(id string) *versionInput {
 
 // Address returns the address of the form with its fields, but without values.
 func (in *versionInput) Address() string {
-	query := url.Values{}
-	for name, value := range map[string]string{"version": in.Version, "layer": in.Layer, "cluster": in.Cluster, "strategy": in.Strategy, "stages": in.Stages} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
-	return strings.TrimSuffix(in.Action+"?"+query.Encode(), "?")
+	return address(in.Action, map[string]string{"version": in.Version, "layer": in.Layer, "cluster": in.Cluster, "strategy": in.Strategy, "stages": in.Stages})
 }
 
 // Revealed returns the address of the plan of the fields with masked values revealed.

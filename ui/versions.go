@@ -19,7 +19,7 @@ const (
 type versionsView struct {
 	Sources  []versionSource
 	Holds    []api.VersionHold
-	Pins     []versionPin
+	Pins     []api.VersionPin
 	MorePins int // not named
 }
 
@@ -45,12 +45,6 @@ type knownVersion struct {
 	Candidate bool
 }
 
-type versionPin struct {
-	api.VersionPin
-
-	Link string
-}
-
 // knownVersions returns what is known of the versions of a component; nil: it has neither policies nor known or held versions.
 func (req *pageRequest) knownVersions(c api.PlatformComponent) (*versionsView, error) {
 	response, err := req.fleet.GetComponentVersionsWithResponse(req.r.Context(), c.ID, nil)
@@ -59,7 +53,7 @@ func (req *pageRequest) knownVersions(c api.PlatformComponent) (*versionsView, e
 	}
 	known := *response.JSON200
 	used := len(c.VersionPolicies)+len(c.ImagePolicies)+len(known.Holds) > 0
-	view := versionsView{Holds: known.Holds}
+	view := versionsView{Holds: known.Holds, Pins: known.Pins[:min(len(known.Pins), shownPins)]}
 	for _, s := range known.Sources {
 		used = used || len(s.Versions) > 0
 		if s.Policy == "" && len(s.Versions) == 0 && len(c.VersionPolicies) == 0 {
@@ -69,9 +63,6 @@ func (req *pageRequest) knownVersions(c api.PlatformComponent) (*versionsView, e
 	}
 	if !used {
 		return nil, nil //nolint:nilnil // as documented
-	}
-	for _, pin := range known.Pins[:min(len(known.Pins), shownPins)] {
-		view.Pins = append(view.Pins, versionPin{pin, linkTo(pin.Kind, pin.ID)})
 	}
 	view.MorePins = len(known.Pins) - len(view.Pins)
 	return &view, nil

@@ -50,6 +50,5 @@ func showWebhooks(req *pageRequest) error {
 		}
 		view.Rows = append(view.Rows, row)
 	}
-	view.frame = req.frame("Webhooks", "definitions")
-	return req.show("webhooks", view)
+	return req.show("webhooks", "Webhooks", "definitions", &view)
 }
