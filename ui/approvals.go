@@ -193,16 +193,19 @@ func (p changeForm) approvable() bool {
 }
 
 // approveFor turns the form into the approval of its plan for another person, if its address asks for that.
-func (p changeForm) approveFor(req *pageRequest) changeForm {
+func (p changeForm) approveFor(req *pageRequest) (changeForm, error) {
 	subject := req.query("approve_for")
-	if subject == "" || subject == req.subject() || !p.approvable() {
-		return p
+	switch {
+	case subject == "" || subject == req.subject():
+		return p, nil
+	case !p.approvable():
+		return p, errNotApprovable
 	}
 	p.ApproveFor, p.Button, p.Destructive, p.Confirm = subject, "Approve for "+subject, false, ""
 	p.Headline = "Approve: " + p.Headline
 	p.Notes = []string{subject + " may make this change once, within 24 hours, while no policy is changed."}
 	p.Crumbs = []pageLink{{"Approvals", link("approvals")}}
-	return p
+	return p, nil
 }
 
 // mayApprove reports whether the visitor may approve changes of others.

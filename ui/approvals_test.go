@@ -130,6 +130,9 @@ func TestApproveForAnother(t *testing.T) {
 	require.Contains(t, page, `type="submit">Approve for token:editor</button>`)
 	require.Contains(t, page, "On 8 clusters: 0 added, 8 changed")
 	require.NotContains(t, env.get(newVersion+"&approve_for=%3Cscript%3Ealert(1)").body, "<script>alert")
+	rollout := env.get(address + "&strategy=-&stages=one%3Denvironment%3Ddev")
+	require.Equal(t, http.StatusBadRequest, rollout.status)
+	require.Contains(t, rollout.body, "this change cannot be approved for another person")
 	hash := env.planHash(address)
 	env.unchanged(func() {
 		require.Equal(t, http.StatusBadRequest, env.send(env.client, http.MethodPost, address, url.Values{"plan_hash": {hash}}).status, "without a reason")

@@ -76,12 +76,21 @@ const (
 // previewForm returns a handler that shows the plan of a form, and changes nothing.
 func previewForm(makeForm func(*pageRequest) (changeForm, error)) func(*pageRequest) error {
 	return func(req *pageRequest) error {
-		p, err := makeForm(req)
+		p, err := req.form(makeForm)
 		if err != nil {
 			return err
 		}
-		return req.showPlan(p.approveFor(req), http.StatusOK, "", "")
+		return req.showPlan(p, http.StatusOK, "", "")
 	}
+}
+
+// form makes a form, or the approval of its plan if the address asks for that.
+func (req *pageRequest) form(makeForm func(*pageRequest) (changeForm, error)) (changeForm, error) {
+	p, err := makeForm(req)
+	if err != nil {
+		return p, err
+	}
+	return p.approveFor(req)
 }
 
 // showPlan computes and shows the current plan, with the problem of a submitted form.
@@ -267,11 +276,11 @@ func submitForm(makeForm func(*pageRequest) (changeForm, error)) func(*pageReque
 		if !req.mayApply() {
 			return errMayNotWrite
 		}
-		p, err := makeForm(req)
+		p, err := req.form(makeForm)
 		if err != nil {
 			return err
 		}
-		return req.apply(p.approveFor(req))
+		return req.apply(p)
 	}
 }
 

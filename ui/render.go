@@ -145,7 +145,7 @@ func (p *Page) failed(w http.ResponseWriter, r *http.Request, req *pageRequest, 
 	case errors.Is(err, errNotAdmin):
 		p.auditRefusal(r)
 		status, view.Headline, view.Detail = http.StatusForbidden, "Your token may not read this", err.Error()
-	case errors.Is(err, errBadQuery), errors.Is(err, errBadForm):
+	case errors.Is(err, errBadQuery), errors.Is(err, errBadForm), errors.Is(err, errNotApprovable):
 		status, view.Detail = http.StatusBadRequest, err.Error()
 	case errors.Is(err, errTooManyPages):
 		status, view.Headline, view.Detail = http.StatusTooManyRequests, "Too many pages at once", "This session requested too many pages at a time. Nothing was done; try again in a moment."

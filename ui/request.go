@@ -196,6 +196,8 @@ var errBadQuery = errors.New("the query of the address cannot be read: escape % 
 
 var errBadForm = errors.New("the form cannot be read, or is larger than 16 KiB")
 
+var errNotApprovable = errors.New("this change cannot be approved for another person: stages of a rollout and artifacts of a source are approved on their own pages")
+
 var errNotFound = errors.New("page not found")
 
 var errMayNotWrite = errors.New("your token may read the fleet but not change it")
