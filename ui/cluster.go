@@ -127,12 +127,16 @@ func showCluster(req *pageRequest) error {
 			view.Actions = []pageLink{{"Remove protection…", link("clusters", id, "unprotect")}}
 		}
 	}
+	var freezes []api.Freeze
 	if !view.Gone {
-		if view.Freezes, _, err = req.activeFreezes(id); err != nil {
+		if freezes, err = req.freezesOf(id); err != nil {
 			return err
 		}
 	}
-	if err := req.changesOfCluster(&view); err != nil {
+	if view.Freezes, _, err = req.activeFreezes(freezes); err != nil {
+		return err
+	}
+	if err := req.changesOfCluster(&view, freezes); err != nil {
 		return err
 	}
 	view.Incident = incidentText(&view, req.transport.revision)
@@ -149,7 +153,7 @@ func maskedTexts[T any](texts map[string]T, reveal bool) (out []nameValue) {
 }
 
 // changesOfCluster sets the changes, what each failure began after, and the last day. All changes of the last day are shown, and a few more.
-func (req *pageRequest) changesOfCluster(view *clusterView) (err error) {
+func (req *pageRequest) changesOfCluster(view *clusterView, freezes []api.Freeze) (err error) {
 	id := view.Cluster.ID
 	if view.Changes, view.Older, err = req.changes(&api.ListRevisionsParams{Kind: new(client.KindCluster), ID: &id, Limit: new(clusterChanges)}); err != nil {
 		return err
@@ -172,17 +176,7 @@ func (req *pageRequest) changesOfCluster(view *clusterView) (err error) {
 	if view.Gone {
 		return nil
 	}
-	src := stripSource{of: api.GetStatusHistoryParams{Cluster: &id}, marks: marks}
-	for _, f := range req.freezes {
-		concerned, err := req.concerns(f, id)
-		if err != nil {
-			return err
-		}
-		if concerned {
-			src.freezes = append(src.freezes, f)
-		}
-	}
-	view.Strip, err = req.makeStrip(src)
+	view.Strip, err = req.makeStrip(stripSource{of: api.GetStatusHistoryParams{Cluster: &id}, marks: marks, freezes: freezes})
 	return err
 }
 

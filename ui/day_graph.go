@@ -240,14 +240,13 @@ func (s *strip) addFreeze(f api.Freeze) {
 		return
 	}
 	begin, till := f.CreatedAt, s.End
-	if f.From != nil && f.From.After(begin) {
-		begin = *f.From
+	for _, at := range []*time.Time{f.From, &s.Begin} {
+		if at != nil && at.After(begin) {
+			begin = *at
+		}
 	}
 	if f.Until != nil && f.Until.Before(till) {
 		till = *f.Until
-	}
-	if begin.Before(s.Begin) {
-		begin = s.Begin
 	}
 	if !begin.Before(till) || !begin.Before(s.End) {
 		return

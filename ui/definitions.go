@@ -54,6 +54,7 @@ func (req *pageRequest) definitionLists() (out []definitionList, err error) {
 				listed = append(listed, resourceKind(one.ID))
 			}
 		}
+		list.Items = list.Items[:min(len(list.Items), maxDefinitions)]
 		out = append(out, list)
 	}
 	return out, nil
@@ -81,9 +82,6 @@ func showDefinitions(req *pageRequest) error {
 	lists, err := req.definitionLists()
 	if err != nil {
 		return err
-	}
-	for i, list := range lists {
-		lists[i].Items = list.Items[:min(len(list.Items), maxDefinitions)]
 	}
 	return req.show("definitions", "Definitions", "definitions", &definitionsView{Lists: lists, NewFreeze: req.newFreezeLink()})
 }

@@ -39,20 +39,21 @@ func newFreezeForm(req *pageRequest) (changeForm, error) {
 		return form, nil //nolint:nilerr // the form shows it
 	}
 	form.Command = "frs freeze create " + summarize.ShellWord(in.ID)
-	for _, f := range []struct{ flag, value string }{{"selector", freeze.Selector}, {"from", timeText(freeze.From)}, {"until", timeText(freeze.Until)}} {
-		if f.value != "" {
-			form.Command += " --" + f.flag + " " + summarize.ShellWord(f.value)
+	flag := func(name string, values ...string) {
+		for _, value := range values {
+			if value != "" {
+				form.Command += " --" + name + " " + summarize.ShellWord(value)
+			}
 		}
 	}
+	flag("selector", freeze.Selector)
+	flag("from", timeText(freeze.From))
+	flag("until", timeText(freeze.Until))
 	if freeze.All {
 		form.Command += " --all"
 	}
-	for _, w := range typedLines(in.Allow) {
-		form.Command += " --allow " + summarize.ShellWord(w)
-	}
-	for _, w := range typedLines(in.Block) {
-		form.Command += " --block " + summarize.ShellWord(w)
-	}
+	flag("allow", typedLines(in.Allow)...)
+	flag("block", typedLines(in.Block)...)
 	form.Command += " --reason REASON"
 	if freeze.All && len(freeze.Allow)+len(freeze.Block) == 0 {
 		form.Confirm, form.Destructive = allClusters, true

@@ -19,18 +19,10 @@ const allClusters = "all clusters"
 // shownFreezes is the number of active freezes on a page.
 const shownFreezes = 10
 
-// activeFreezes returns the active freezes except the one in the header, of one cluster if cluster is not empty, and the number of those
-// beyond shownFreezes.
-func (req *pageRequest) activeFreezes(cluster string) (rows []freezeRow, more int, err error) {
-	for _, f := range req.freezes {
-		if f.State != "active" || req.stop != nil && req.stop.ID == f.ID || recurs(f) && cluster == "" {
-			continue
-		}
-		concerned, err := req.concerns(f, cluster)
-		if err != nil {
-			return nil, 0, err
-		}
-		if !concerned {
+// activeFreezes returns the active ones of some freezes except the one in the header, and the number of those beyond shownFreezes.
+func (req *pageRequest) activeFreezes(freezes []api.Freeze) (rows []freezeRow, more int, err error) {
+	for _, f := range freezes {
+		if f.State != "active" || req.stop != nil && req.stop.ID == f.ID {
 			continue
 		}
 		if len(rows) == shownFreezes {
@@ -65,12 +57,20 @@ func (req *pageRequest) freezeRow(f api.Freeze) (freezeRow, error) {
 	return row, err
 }
 
-// concerns reports whether a freeze includes a cluster; true if cluster is empty.
-func (req *pageRequest) concerns(f api.Freeze, cluster string) (bool, error) {
-	if cluster == "" || f.All {
-		return true, nil
+// freezesOf returns the freezes that include a cluster.
+func (req *pageRequest) freezesOf(cluster string) (out []api.Freeze, err error) {
+	for _, f := range req.freezes {
+		included := f.All
+		if !included {
+			if included, err = req.selected(f.Selector, cluster); err != nil {
+				return nil, err
+			}
+		}
+		if included {
+			out = append(out, f)
+		}
 	}
-	return req.selected(f.Selector, cluster)
+	return out, nil
 }
 
 // readFreezes reads the freezes, and sets the emergency stop that the header shows.

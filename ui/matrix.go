@@ -22,11 +22,11 @@ type matrixView struct {
 	WallLink     string
 }
 
-// matrixColumn is the column of an environment or a value of a label; Missing: of the clusters without the label.
+// matrixColumn is the column of an environment or a value of a label.
 type matrixColumn struct {
-	Value, Link string
-	Missing     bool
-	Clusters    int
+	api.MatrixColumn
+
+	Link string
 }
 
 type matrixRow struct {
@@ -56,7 +56,7 @@ func showMatrix(req *pageRequest) error {
 	matrix := *status.JSON200
 	view := matrixView{By: by, Selector: selector, Complete: matrix.Complete, OtherValues: matrix.OtherValues}
 	for _, column := range matrix.Columns {
-		view.Columns = append(view.Columns, matrixColumn{column.Value, columnFilter(by, selector, column).page(), column.Missing, column.Clusters})
+		view.Columns = append(view.Columns, matrixColumn{column, columnFilter(by, selector, column).page()})
 	}
 	for _, row := range matrix.Rows {
 		view.Rows = append(view.Rows, makeMatrixRow(row, by, selector, matrix.Columns))

@@ -83,7 +83,7 @@ func showOverview(req *pageRequest) error {
 	if view.Strip, err = req.makeStrip(stripSource{marks: append(starts, revisionMarks(revisions)...), freezes: req.freezes}); err != nil {
 		return err
 	}
-	if view.Freezes, view.MoreFreezes, err = req.activeFreezes(""); err != nil {
+	if view.Freezes, view.MoreFreezes, err = req.activeFreezes(slices.DeleteFunc(slices.Clone(req.freezes), recurs)); err != nil {
 		return err
 	}
 	if view.ActiveFreezes = len(view.Freezes) + view.MoreFreezes; req.stop != nil {
