@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -16,23 +15,19 @@ const rowsPerPage = 50
 
 // clusterRow is a row of a list of clusters.
 type clusterRow struct {
-	ID, Environment, Agent string
-	States                 []string
-	Seen                   *time.Time
-	Failure                *api.Failure
-	Bar                    stateBar // its inputs
-	Confirmed              int      // inputs
-	Compare                string   // address of the comparison with its layers; empty: not offered
+	api.ClusterSummary
+
+	States    []string
+	Bar       stateBar // its inputs
+	Confirmed int      // inputs
+	Compare   string   // address of the comparison with its layers; empty: not offered
 }
 
 // clusterRows returns the rows of clusters, in the given order.
 func clusterRows(clusters []api.ClusterSummary) []clusterRow {
 	rows := make([]clusterRow, 0, len(clusters))
 	for _, c := range clusters {
-		rows = append(rows, clusterRow{
-			ID: c.ID, Environment: c.Environment, States: statesOf(c.State, c.States), Agent: c.Agent, Seen: c.SeenAt, Failure: c.Failure,
-			Bar: makeStateBar(c.Counts, nil), Confirmed: c.Counts["confirmed"],
-		})
+		rows = append(rows, clusterRow{ClusterSummary: c, States: statesOf(c.State, c.States), Bar: makeStateBar(c.Counts, nil), Confirmed: c.Counts["confirmed"]})
 	}
 	return rows
 }

@@ -21,8 +21,15 @@ type definitionList struct {
 	Count int
 }
 
-// definitionLists returns the definitions of each kind without a section of its own, and the resources of each resource type.
-func (req *pageRequest) definitionLists() (out []definitionList, err error) {
+type definitionsView struct {
+	frame
+	Lists     []definitionList
+	NewFreeze string // the address of the form; empty: the visitor may create none
+}
+
+// showDefinitions lists the definitions of each kind without a section of its own, and the resources of each resource type.
+func showDefinitions(req *pageRequest) error {
+	view := definitionsView{NewFreeze: req.newFreezeLink()}
 	var listed []kind
 	for _, k := range kinds {
 		if k.section == "" && (!k.admin || req.may("admin")) {
@@ -33,16 +40,16 @@ func (req *pageRequest) definitionLists() (out []definitionList, err error) {
 		if len(listed[i].columns) > 0 {
 			list, err := req.firstDocuments(listed[i])
 			if err != nil {
-				return nil, err
+				return err
 			}
 			if list.Count > 0 || list.List == policyList { // there are rules in any case
-				out = append(out, list)
+				view.Lists = append(view.Lists, list)
 			}
 			continue
 		}
 		var ids []namedID
 		if err := listed[i].readAll(req, &ids); err != nil {
-			return nil, err
+			return err
 		}
 		if len(ids) == 0 && listed[i].serviceOnly {
 			continue // nobody uses it
@@ -55,9 +62,9 @@ func (req *pageRequest) definitionLists() (out []definitionList, err error) {
 			}
 		}
 		list.Items = list.Items[:min(len(list.Items), maxDefinitions)]
-		out = append(out, list)
+		view.Lists = append(view.Lists, list)
 	}
-	return out, nil
+	return req.show("definitions", "Definitions", "definitions", &view)
 }
 
 // firstDocuments returns the first documents of a kind with columns, in the order of its own page.
@@ -69,21 +76,6 @@ func (req *pageRequest) firstDocuments(k kind) (definitionList, error) {
 	list := definitionList{List: k.list, Count: len(rows), All: link("definitions", k.list), Table: k.table(rows, "", url.Values{})}
 	list.Table.Rows = rows[:min(len(rows), tableRows)]
 	return list, nil
-}
-
-type definitionsView struct {
-	frame
-	Lists     []definitionList
-	NewFreeze string // the address of the form; empty: the visitor may create none
-}
-
-// showDefinitions lists all definitions except components.
-func showDefinitions(req *pageRequest) error {
-	lists, err := req.definitionLists()
-	if err != nil {
-		return err
-	}
-	return req.show("definitions", "Definitions", "definitions", &definitionsView{Lists: lists, NewFreeze: req.newFreezeLink()})
 }
 
 type definitionView struct {

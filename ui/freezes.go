@@ -7,7 +7,6 @@ import (
 
 	"github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
-	"github.com/flux-resourceset/flux-resourceset/internal/windows"
 )
 
 // stopPrefix begins the name of the freeze of an environment that the page makes.
@@ -43,7 +42,7 @@ func recurs(f api.Freeze) bool { return len(f.Allow)+len(f.Block) > 0 }
 
 // freezeRow returns the row of an active freeze.
 func (req *pageRequest) freezeRow(f api.Freeze) (freezeRow, error) {
-	row := freezeRow{ID: f.ID, Reason: f.Reason, Selection: f.Selector, Until: f.Until, Allow: windows.Text(f.Allow), Block: windows.Text(f.Block), History: historyLink(client.KindFreeze, f.ID)}
+	row := freezeRow{Freeze: f, Selection: f.Selector}
 	if f.All {
 		row.Selection = allClusters
 	}

@@ -16,9 +16,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
-
 	"github.com/flux-resourceset/flux-resourceset/client"
+	"github.com/flux-resourceset/flux-resourceset/internal/summarize"
+	"github.com/flux-resourceset/flux-resourceset/internal/windows"
 )
 
 // frame is the data of the frame template: header, navigation and footer.
@@ -210,7 +210,7 @@ func templateFuncs(now func() time.Time, base string) template.FuncMap {
 		"stamp":  func(t any) string { return timeOf(t).UTC().Format(time.RFC3339) },
 		"number": number, "plural": plural, "more": func(n, shown int) string { return number(n - shown) },
 		"diff":     func(name, was, is string, fields []fieldChange) diffView { return diffView{name, was, is, fields} },
-		"truncate": truncate, "prose": prose, "oneLine": func(message string) string { return summarize.OneLine(message, 240) }, "stateLabel": stateLabel, "meaning": meaning, "kind": kindName, "listTitle": listTitle, "assets": assets,
+		"truncate": truncate, "windows": windows.Text, "prose": prose, "oneLine": func(message string) string { return summarize.OneLine(message, 240) }, "stateLabel": stateLabel, "meaning": meaning, "kind": kindName, "listTitle": listTitle, "assets": assets,
 		// Addresses in views begin with /ui/; templates prepend the base path.
 		"base": func() string { return base }, "link": func(parts ...string) string { return base + link(parts...) }, "document": func(kind, id string) string { return base + linkTo(kind, id) },
 		"history": func(kind, id string) string { return base + historyLink(kind, id) }, "clustersIn": func(state string) string { return base + clustersLink(state) },

@@ -209,13 +209,10 @@ func isRefresh(r *http.Request) bool { return r.Header.Get("X-Refresh") != "" }
 
 // freezeRow is a freeze that is active now.
 type freezeRow struct {
-	ID, Reason string
-	Selection  string     // all clusters, or the selector
-	By         string     // the author of its last change
-	Since      *time.Time // of that change
-	Until      *time.Time
-	Allow      string // windows, as text
-	Block      string
-	History    string
-	End        string // the address of the form that ends it; empty: the token may not
+	api.Freeze
+
+	Selection string     // all clusters, or the selector
+	By        string     // the author of its last change
+	Since     *time.Time // of that change
+	End       string     // the address of the form that ends it; empty: the token may not
 }

@@ -140,14 +140,14 @@ type rolloutView struct {
 
 // stageRow is a stage of a rollout.
 type stageRow struct {
-	Name, State, Selection string
-	Served, Clusters       int
-	Affected               int
-	Bar                    stateBar
-	Gate                   string // if it differs from that of the rollout
-	Approval               string // empty: none is needed
-	StartedAt              *time.Time
-	Waits                  bool // the rollout waits in it, or to start it
+	api.RolloutStageStatus
+
+	Selection string
+	Served    int // clusters
+	Bar       stateBar
+	Gate      string // if it differs from that of the rollout
+	Approval  string // empty: none is needed
+	Waits     bool   // the rollout waits in it, or to start it
 }
 
 // stageFailure is a failed cluster of a stage.
@@ -192,7 +192,7 @@ func showRollout(req *pageRequest) error {
 		view.Gate = commonGate(r.Stages)
 	}
 	for i, s := range r.Stages {
-		row := stageRow{Name: s.Name, State: s.State, Selection: summarize.StageSelection(s), Served: servedClusters(r, i), Clusters: s.Clusters, StartedAt: s.StartedAt}
+		row := stageRow{RolloutStageStatus: s, Selection: summarize.StageSelection(s), Served: servedClusters(r, i)}
 		counts := api.StatusCounts{}
 		addProgress(counts, s.Progress)
 		row.Bar = makeStateBar(counts, nil)
@@ -211,7 +211,6 @@ func showRollout(req *pageRequest) error {
 		}
 		row.Waits = r.Waiting != nil && r.Waiting.Stage == s.Name
 		if s.Progress != nil {
-			row.Affected = s.Progress.Affected
 			view.MoreFailed += s.Progress.Failed - len(s.Progress.Failures)
 			for _, f := range s.Progress.Failures {
 				view.Failures = append(view.Failures, stageFailure{s.Name, f.ClusterID, f.Failure})
