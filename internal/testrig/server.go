@@ -18,13 +18,14 @@ import (
 	"time"
 )
 
-// Build builds the server and the CLI as they are shipped into dir. root is the repository.
+// Build builds the server and the CLI into dir as they are shipped, but without -trimpath: it changes only the paths of files in traces, and
+// every package would be compiled again, since tests are built without it. root is the repository.
 func Build(ctx context.Context, root, dir, version string) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w -X main.version="+version, "-o", dir+string(filepath.Separator), //nolint:gosec // the caller's version
+	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags", "-s -w -X main.version="+version, "-o", dir+string(filepath.Separator), //nolint:gosec // the caller's version
 		"./cmd/flux-resourceset", "./cmd/flux-resourceset-cli")
 	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
