@@ -119,6 +119,10 @@ test: ## run the tests, with real databases and a real browser (installed where 
 	@scripts/need browser postgresql nginx curl jq
 	go test -timeout 45m -skip '^TestDrill' ./store/postgres ./... # what takes longest, mostly waiting, begins first
 
+.PHONY: test-long
+test-long: ## run the long forms of the tests that make test shortens, some minutes
+	HIDDEN_IDS=all FLIPPED_BITS=1000 go test -count=1 -timeout 60m -run '^(TestHiddenIDs|TestFlippedBitsInBackups)$$' ./server ./cmd/flux-resourceset
+
 .PHONY: race
 race: ## run the tests under the race detector (needs a C compiler)
 	CGO_ENABLED=1 go test -race -timeout 60m $(RACE)
