@@ -24,7 +24,7 @@ func TestKilledProcessServesNoOlderRevision(t *testing.T) {
 	crud := start(t, url, "API_MODE=crud", "SEED_FILE="+demoSeed)
 	const polls = demoPolls + "namespaces"
 	answered := 0
-	for n := range 20 {
+	for n := range 8 {
 		reader := start(t, url, dir)
 		got := crud.insist("POST", "/namespaces", `{"id":"ns-`+strconv.Itoa(n)+`"}`)
 		require.Equal(t, 201, got.status)
