@@ -15,7 +15,7 @@ func (s tokenCommands) accessCommand() *cli.Command {
 	return &cli.Command{
 		Name: "access", Usage: "Rights of tokens and identities on parts of the fleet",
 		Subcommands: []*cli.Command{
-			s.createAccessCommand(), v.listCommand(), v.getCurrentCommand(), v.historyCommand(), v.editCommand(),
+			s.createAccessCommand(), v.listCommand(), v.getCurrentCommand(),
 			v.deleteUnservedCommand("Withdraw the rights of an access document"),
 		},
 	}

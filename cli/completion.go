@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -19,6 +18,7 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
+	"github.com/flux-resourceset/flux-resourceset/internal/documents"
 	"github.com/flux-resourceset/flux-resourceset/internal/variables"
 	"github.com/urfave/cli/v2"
 )
@@ -67,9 +67,9 @@ func (s *session) completeCommand() *cli.Command {
 type completer struct {
 	*session
 	c            *cli.Context
-	resourceType string // the resource type in the command line
-	about        string // the component in the other flags
-	word         string // the first positional argument
+	resourceType string   // the resource type in the command line
+	about        string   // the component in the other flags
+	words        []string // the positional arguments
 }
 
 var _ args.Values = (*completer)(nil)
@@ -91,7 +91,7 @@ func (s *completer) Beside(flag cli.Flag, value string) {
 }
 
 // Word applies a positional argument.
-func (s *completer) Word(word string) { s.word = cmp.Or(s.word, word) }
+func (s *completer) Word(word string) { s.words = append(s.words, word) }
 
 // Flag returns the candidates for a flag's value.
 func (s *completer) Flag(flag cli.Flag, path []*cli.Command) []string {
@@ -188,6 +188,10 @@ func (s *completer) Argument(path []*cli.Command, index int) []string {
 	switch placeholders := strings.Fields(leaf.ArgsUsage); {
 	case len(placeholders) == 0:
 		return nil
+	case len(kindVerbs()[leaf.Name]) > 0 && index < len(placeholders) && strings.HasSuffix(placeholders[index], "KIND"):
+		return s.kindsOf(leaf.Name)
+	case len(kindVerbs()[leaf.Name]) > 0 && index > 0 && index < len(placeholders) && strings.HasSuffix(placeholders[index-1], "KIND"):
+		return s.namesOf(leaf.Name, s.words[index-1])
 	case placeholders[0] == "SHELL":
 		return args.Shells
 	case strings.HasPrefix(placeholders[0], "REVISION") && (index == 0 || placeholders[0] == "REVISION..."):
@@ -226,6 +230,34 @@ func (s *completer) Argument(path []*cli.Command, index int) []string {
 	return s.idsOfKindName(path[0].Name)
 }
 
+// kindsOf returns the kinds of a verb, those of the server's resource types too.
+func (s *completer) kindsOf(verb string) []string {
+	var names []string
+	for _, n := range kindVerbs()[verb] {
+		if n.ResourceType == "" {
+			names = append(names, n.Name)
+			continue
+		}
+		for _, id := range s.typeNames() {
+			names = append(names, kinds.ResourcesOfID(id).Name)
+		}
+	}
+	return names
+}
+
+// namesOf returns the documents of a verb's kind.
+func (s *completer) namesOf(verb, kind string) []string {
+	word, id, _ := strings.Cut(kind, "/")
+	if documents.IsResource(word) {
+		kind = kinds.ResourcesOfID(id).Name
+	}
+	n, found := kinds.FindIn(kindVerbs()[verb], kind)
+	if !found {
+		return nil
+	}
+	return s.idsOf(n)
+}
+
 func (s *completer) contextNames() []string {
 	file, err := s.Environment().Load(s.c)
 	if err != nil {
@@ -250,12 +282,12 @@ func (s *completer) idsOfKindName(name string) []string {
 
 // concernedStage returns the stage that an action on the rollout in the command line would concern.
 func (s *completer) concernedStage(path []*cli.Command) []string {
-	if len(path) < 2 || path[0].Name != kinds.Rollouts.Name || s.word == "" {
+	if len(path) < 2 || path[0].Name != kinds.Rollouts.Name || len(s.words) == 0 {
 		return nil
 	}
 	var known api.Rollout
 	s.request(&known, func(ctx context.Context, c conn.Client) (*http.Response, error) {
-		return kinds.Rollouts.Calls.Get(ctx, c, s.word)
+		return kinds.Rollouts.Calls.Get(ctx, c, s.words[0])
 	})
 	at := known.Started
 	if path[1].Name == "back" {

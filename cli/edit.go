@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/change"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/editor"
@@ -16,27 +17,42 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-func (v kindCommands) editCommand() *cli.Command {
+func (s *session) editCommand() *cli.Command {
 	return &cli.Command{
-		Name: "edit", Usage: "Edit " + v.OneTitle() + " in your editor; fails if another client changes it at the same time", ArgsUsage: "NAME",
-		Description: "The editor is VISUAL or EDITOR, or vi. On a terminal the plan is shown and confirmed. After an error, the file is kept.",
-		Flags:       slices.Concat([]cli.Flag{change.DryRunFlag(), change.YesFlag()}, change.PlannedFlags()),
-		Action: v.Connected(func(c *cli.Context, client conn.Client, operands []string) error {
-			found, err := conn.Receive(v.Calls.Get(c.Context, client, operands[0]))
-			if err != nil {
-				return err
-			}
-			text, err := manifests.Editable(v.ForFiles(), operands[0], found.Body)
-			if err != nil {
-				return err
-			}
-			edited, file, err := v.editor().Edit(c.Context, text)
-			if err == nil {
-				err = v.changeEdited(c, operands[0], cmp.Or(found.Etag, found.Revision), text, edited)
-			}
-			return edits(file, err)
-		}),
+		Name: "edit", Usage: "Edit a document in your editor; fails if another client changes it at the same time", ArgsUsage: "KIND NAME",
+		Description: "The editor is VISUAL or EDITOR, or vi. On a terminal the plan is shown and confirmed. After an error, the file is kept.\n\n" +
+			args.ExampleText("edit component grafana", "edit resource/network-policies podinfo"),
+		Flags:  slices.Concat([]cli.Flag{change.DryRunFlag(), change.YesFlag()}, change.PlannedFlags()),
+		Action: s.onDocument(func(c *cli.Context, v kindCommands, name string) error { return v.edit(c, name) }),
 	}
+}
+
+// edit opens a document in the editor, and sends what was changed.
+func (v kindCommands) edit(c *cli.Context, name string) error {
+	client, err := v.Connect(c)
+	if err != nil {
+		return err
+	}
+	if v.ResourceType != "" { // the columns of the result
+		of, err := v.typeOf(c.Context, client, v.ResourceType)
+		if err != nil {
+			return err
+		}
+		v.Kind = kinds.ResourcesOf(of)
+	}
+	found, err := conn.Receive(v.Calls.Get(c.Context, client, name))
+	if err != nil {
+		return err
+	}
+	text, err := manifests.Editable(v.ForFiles(), name, found.Body)
+	if err != nil {
+		return err
+	}
+	edited, file, err := v.editor().Edit(c.Context, text)
+	if err == nil {
+		err = v.changeEdited(c, name, cmp.Or(found.Etag, found.Revision), text, edited)
+	}
+	return edits(file, err)
 }
 
 func (s *session) editor() editor.Editor {

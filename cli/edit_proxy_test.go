@@ -44,11 +44,11 @@ func TestEditBehindProxies(t *testing.T) {
 			}
 			other := "curl -sSf -o /dev/null -X PATCH -H 'Authorization: Bearer write-token' -H 'Content-Type: application/merge-patch+json' -d '{\"labels\":{\"other\":\"x\"}}' " + target.String() + "/namespaces/" + name
 			variables["EDITOR"] = other + "; sed -i 's/a: b/a: c/'"
-			if got := run(t, cli.Env{}, variables, "namespace", "edit", name); got.code != 1 || !strings.Contains(got.stderr, "412 stale") {
+			if got := run(t, cli.Env{}, variables, "edit", "namespace", name); got.code != 1 || !strings.Contains(got.stderr, "412 stale") {
 				t.Errorf("another client changed it: exit code %d\n%s%s", got.code, got.stdout, got.stderr)
 			}
 			variables["EDITOR"] = "sed -i 's/a: b/a: c/'"
-			if got := run(t, cli.Env{}, variables, "namespace", "edit", name); got.code != 0 {
+			if got := run(t, cli.Env{}, variables, "edit", "namespace", name); got.code != 0 {
 				t.Errorf("nobody changed it: exit code %d\n%s", got.code, got.stderr)
 			}
 		})

@@ -45,7 +45,7 @@ func (s rolloutCommands) freezeCommand() *cli.Command {
 					return s.createFreeze(c, map[string]any{"id": ids[0]})
 				}),
 			},
-			v.listCommand(), v.getCurrentCommand(), v.historyCommand(), v.editCommand(),
+			v.listCommand(), v.getCurrentCommand(),
 			{
 				Name: "set", Usage: "Change the clusters, the times, the windows or the reason of a freeze", ArgsUsage: "NAME", Flags: append(freezeFlags(), change.WriteFlags()...),
 				Description: "--allow and --block replace all windows of the freeze; an empty one removes them.\n\n" +

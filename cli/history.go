@@ -16,17 +16,29 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/planview"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
 	apiclient "github.com/flux-resourceset/flux-resourceset/client"
-	"github.com/flux-resourceset/flux-resourceset/internal/documents"
 	"github.com/urfave/cli/v2"
 )
 
-func (v kindCommands) historyCommand() *cli.Command {
+func (s *session) historyCommand() *cli.Command {
+	flags := []cli.Flag{limitFlag(), &cli.BoolFlag{Name: "document", Usage: "of a cluster or component: only revisions that changed its own document"}}
+	for _, f := range periodFilters() {
+		flags = append(flags, f.Flag)
+	}
 	return &cli.Command{
-		Name: "history", Usage: "List the revisions that changed " + v.OneTitle() + ", newest first; also of one that is deleted",
-		Description: v.historyDescription(),
-		ArgsUsage:   "NAME",
-		Flags:       v.historyFlags(),
-		Action:      args.WithOperands(func(c *cli.Context, operands []string) error { return v.listHistory(c, operands[0]) }),
+		Name: "history", Usage: "List the revisions that changed a document, newest first; also of one that is deleted", ArgsUsage: "KIND NAME",
+		Description: "The history of a cluster includes the revisions that changed its inputs through layers, the catalog and resource types. That of a\n" +
+			"component includes those that changed what any cluster is served of it. SERVED names the inputs and fields that a revision changed,\n" +
+			"for a component with the number of clusters; it is empty when the revision changed only the document. -o json has the values.\n\n" +
+			args.ExampleText("history cluster demo-cluster-01 --since 7d", "history component/podinfo", "history resource/network-policies podinfo"),
+		Flags: flags,
+		Action: s.onDocument(func(c *cli.Context, v kindCommands, name string) error {
+			for _, flag := range []string{"document", "since", "until"} {
+				if c.IsSet(flag) && !v.servesHistory() {
+					return args.Errorf("%s --%s is for clusters and components, not for %s", c.Command.HelpName, flag, v.OneTitle())
+				}
+			}
+			return v.listHistory(c, name)
+		}),
 	}
 }
 
@@ -100,30 +112,6 @@ func (v kindCommands) servesHistory() bool {
 	return v.API == apiclient.KindCluster || v.API == apiclient.KindPlatformComponent
 }
 
-func (v kindCommands) historyFlags() []cli.Flag {
-	flags := []cli.Flag{limitFlag()}
-	if v.servesHistory() {
-		flags = append(flags, &cli.BoolFlag{Name: "document", Usage: "only revisions that changed the " + v.Title + "'s own document"})
-		for _, f := range periodFilters() {
-			flags = append(flags, f.Flag)
-		}
-	}
-	return flags
-}
-
-func (v kindCommands) historyDescription() string {
-	const rest = "it is empty when the revision changed only the document. -o json has their values."
-	switch v.API {
-	case apiclient.KindCluster:
-		return "It includes the revisions that changed the cluster's inputs through layers, the catalog and resource types. SERVED names " +
-			"the inputs and fields that a revision changed; " + rest
-	case apiclient.KindPlatformComponent:
-		return "It includes the revisions that changed what any cluster is served of the component, by way of layers, clusters and the components " +
-			"that it depends on. SERVED has the number of these clusters and the fields that a revision changed; " + rest
-	}
-	return ""
-}
-
 func (s *session) restoreCommand() *cli.Command {
 	return &cli.Command{
 		Name: "restore", Usage: "Restore one document, or the whole fleet, to its state at a revision, as a new revision",
@@ -133,13 +121,8 @@ func (s *session) restoreCommand() *cli.Command {
 		Flags: slices.Concat([]cli.Flag{change.DryRunFlag(), change.YesFlag()}, change.PlannedFlags()),
 		Action: func(c *cli.Context) error {
 			operands := c.Args().Slice()
-			if len(operands) == 2 {
-				if kind, name, ok := documents.SplitName(operands[1]); ok {
-					operands = []string{operands[0], kind, name}
-				}
-			}
-			if len(operands) != 1 && len(operands) != 3 {
-				return args.Errorf("%s takes REVISION, or REVISION KIND NAME, not %s", c.Command.HelpName, args.Counted(operands))
+			if len(operands) == 0 {
+				return args.Errorf("%s takes %s", c.Command.HelpName, c.Command.ArgsUsage)
 			}
 			revision, err := strconv.ParseInt(operands[0], 10, 64)
 			if err != nil || revision < 1 {
@@ -147,16 +130,13 @@ func (s *session) restoreCommand() *cli.Command {
 			}
 			op := change.Operation{"op": "restore", "revision": revision}
 			what := fmt.Sprintf("restore the whole fleet to revision %d", revision)
-			if len(operands) == 3 {
-				n, ok := kinds.Find(operands[1])
-				if !ok {
-					return args.Errorf("there is no kind %q; there are %s", operands[1], args.ListOf(kinds.Words()))
-				}
-				if err := args.CheckID("NAME", operands[2]); err != nil {
+			if len(operands) > 1 {
+				n, name, err := documentOf(c, operands[1:])
+				if err != nil {
 					return err
 				}
-				op = n.Operation("restore", operands[2], op)
-				what = fmt.Sprintf("restore the %s %q to revision %d", n.Title, operands[2], revision)
+				op = n.Operation("restore", name, op)
+				what = fmt.Sprintf("restore the %s %q to revision %d", n.Title, name, revision)
 			}
 			if c.String("reason") == "" {
 				if err := c.Set("reason", fmt.Sprintf("restored to revision %d", revision)); err != nil {

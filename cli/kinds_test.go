@@ -256,9 +256,9 @@ rolebinding list -o wide
 rolebinding list --sort-by role -o name
 rolebinding get editors -o table
 rolebinding set editors --role view
-rolebinding edit editors --yes
+edit rolebinding editors --yes
 rolebinding set editors --patch {"role":"edit"}
-rolebinding history editors -o wide
+history rolebinding editors -o wide
 restore 3 rolebinding editors --yes
 rolebinding assign editors --all --plan -o wide
 rolebinding assign editors --all

@@ -33,7 +33,7 @@ func (s policyCommands) policyCommand() *cli.Command {
 				},
 			},
 			policyTrials(s).testCommand(),
-			v.listCommand(), v.getCurrentCommand(), v.historyCommand(), v.editCommand(),
+			v.listCommand(), v.getCurrentCommand(),
 			v.deleteUnservedCommand("Delete a policy: later changes are not judged by it"),
 		},
 	}

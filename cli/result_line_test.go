@@ -95,7 +95,7 @@ func TestEditAtTheTerminal(t *testing.T) {
 	t.Parallel()
 	variables := map[string]string{"FLUX_API_URL": realServer(t), "FLUX_API_TOKEN": "write-token", "NO_COLOR": "1", "EDITOR": `sed -i "s/component_version: latest/component_version: 6.9.0/"`}
 	person := cli.Env{StdinTerminal: true, StdoutTerminal: true, StderrTerminal: true, Stdin: typed(t, "n\n")}
-	got := run(t, person, variables, "component", "edit", "podinfo")
+	got := run(t, person, variables, "edit", "component", "podinfo")
 	if got.code != 1 || !strings.Contains(got.stderr, "component_version: \"latest\" → \"6.9.0\"") || !strings.Contains(got.stderr, "change component/podinfo like this? [y/N]") {
 		t.Errorf("exit %d\n%s", got.code, got.stderr)
 	}
@@ -108,7 +108,7 @@ func TestEditAtTheTerminal(t *testing.T) {
 		t.Errorf("%v: %s", err, text)
 	}
 	person.Stdin = typed(t, "y\n")
-	if got := run(t, person, variables, "component", "edit", "podinfo"); got.stdout != "component/podinfo changed (revision 2, 1 cluster)\n" {
+	if got := run(t, person, variables, "edit", "component", "podinfo"); got.stdout != "component/podinfo changed (revision 2, 1 cluster)\n" {
 		t.Errorf("exit %d\n%s%s", got.code, got.stdout, got.stderr)
 	}
 }

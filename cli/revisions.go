@@ -53,7 +53,7 @@ func (s revisionCommands) listRevisionsCommand() *cli.Command {
 		Filters: func() []kinds.Filter { return filters },
 	}}
 	cmd := revisions.listCommand()
-	cmd.Flags = append(cmd.Flags, clusterFlag("only changes of this `CLUSTER` and of its inputs, as in cluster history"))
+	cmd.Flags = append(cmd.Flags, clusterFlag("only changes of this `CLUSTER` and of its inputs, as in history cluster"))
 	list := cmd.Action
 	cmd.Action = func(c *cli.Context) error {
 		if c.IsSet("cluster") {

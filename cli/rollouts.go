@@ -21,9 +21,9 @@ import (
 func (s rolloutCommands) rolloutCommand() *cli.Command {
 	v := kindCommands{s.session, kinds.Rollouts}
 	return &cli.Command{
-		Name: "rollout", Aliases: []string{"rollouts"}, Usage: "Rollouts: changes that reach clusters stage by stage",
+		Name: "rollout", Aliases: kinds.Rollouts.Aliases, Usage: "Rollouts: changes that reach clusters stage by stage",
 		Subcommands: []*cli.Command{
-			s.createCommand(), v.listCommand(), v.getCurrentCommand(), s.watchCommand(), v.historyCommand(),
+			s.createCommand(), v.listCommand(), v.getCurrentCommand(), s.watchCommand(),
 			s.actionCommand("start", "Serve the change to the clusters of the next stage", ""),
 			s.actionCommand("approve", "Approve the next stage, or the one of --stage, which requires it to start; start --plan shows its effect before", ""),
 			s.actionCommand("pause", "Let no stage start until resume; clusters keep what they are served", ""),

@@ -24,7 +24,7 @@ func (s sourceCommands) sourceCommand() *cli.Command {
 	return &cli.Command{
 		Name: "source", Aliases: []string{"sources"}, Usage: "Signed OCI artifacts with files of the fleet, which the server follows",
 		Subcommands: []*cli.Command{
-			s.createCommand(), v.listCommand(), v.getCurrentCommand(), v.historyCommand(), v.editCommand(), s.setCommand(),
+			s.createCommand(), v.listCommand(), v.getCurrentCommand(), s.setCommand(),
 			s.patchCommand("suspend", "Apply no artifact until the source is resumed; its documents stay managed, and its open rollout continues", true),
 			s.patchCommand("resume", "Follow the artifact of a suspended source again", false),
 			s.approveCommand(), s.reconcileCommand(),

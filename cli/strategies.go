@@ -29,7 +29,7 @@ func (s rolloutCommands) strategyCommand() *cli.Command {
 					return s.writeStrategy(c, "create")
 				},
 			},
-			v.listCommand(), v.getCurrentCommand(), v.historyCommand(), v.editCommand(),
+			v.listCommand(), v.getCurrentCommand(),
 			{
 				Name: "set", Usage: "Replace the stages or the description of a strategy; rollouts keep their stages", ArgsUsage: "NAME", Flags: flags(change.WriteFlags()...),
 				Action: func(c *cli.Context) error {

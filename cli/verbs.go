@@ -20,7 +20,7 @@ import (
 
 // definitionCommand is the command of an assignable kind, with the subcommands that only this kind has.
 func (v kindCommands) definitionCommand(own ...*cli.Command) *cli.Command {
-	commands := []*cli.Command{v.listCommand(), v.getCommand(), v.historyCommand(), v.createCommand(), v.editCommand()}
+	commands := []*cli.Command{v.listCommand(), v.getCommand(), v.createCommand()}
 	if len(own) == 0 {
 		commands = append(commands, v.setCommand())
 	}
@@ -290,7 +290,7 @@ func (v kindCommands) documentCommand(remove *cli.Command, own ...*cli.Command) 
 	return &cli.Command{
 		Name: v.Name, Aliases: v.Aliases, Usage: v.Usage,
 		Subcommands: slices.Concat([]*cli.Command{
-			v.listCommand(), v.getCommand(), v.historyCommand(), v.createDocumentCommand(), v.setCommand(), v.editCommand(),
+			v.listCommand(), v.getCommand(), v.createDocumentCommand(), v.setCommand(),
 		}, own, []*cli.Command{remove}),
 	}
 }

@@ -24,7 +24,7 @@ func (s webhookCommands) webhookCommand() *cli.Command {
 	return &cli.Command{
 		Name: "webhook", Aliases: []string{"webhooks"}, Usage: "Signed events of revisions, rollouts and freezes for other systems",
 		Subcommands: []*cli.Command{
-			s.createCommand(), v.listCommand(), v.getCurrentCommand(), v.historyCommand(), v.editCommand(), s.setCommand(),
+			s.createCommand(), v.listCommand(), v.getCurrentCommand(), s.setCommand(),
 			s.patchCommand("suspend", "Send nothing until the webhook is resumed", map[string]any{"suspended": true}),
 			s.patchCommand("resume", "Continue the delivery of a suspended webhook after the last delivered revision", map[string]any{"suspended": false}),
 			s.testCommand(), s.replayCommand(), s.rotateCommand(), s.secretCommand(),

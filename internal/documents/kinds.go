@@ -64,7 +64,9 @@ func OfType(id string) Kind {
 }
 
 // IsResource reports whether a word means the definitions of all resource types.
-func IsResource(word string) bool { return word == ResourceKind || word == ResourcesList }
+func IsResource(word string) bool {
+	return word == ResourceKind || word == ResourcesList || word == "res"
+}
 
 // Find finds a kind by its name in the API, its command, a list or an alias; resource/TYPE for the definitions of a resource type.
 func (kinds Kinds) Find(word string) (Kind, bool) {

@@ -35,21 +35,8 @@ func Arrange(app *cli.App, args []string) (Line, error) {
 
 func arrange(app *cli.App, args []string) (Line, error) {
 	a := arranger{app: app, commands: app.Commands, rest: args}
-	for len(a.rest) > 0 {
-		word := a.rest[0]
-		a.rest = a.rest[1:]
-		var err error
-		switch {
-		case word == "--":
-			a.positional, a.rest = append(a.positional, a.rest...), nil
-		case len(word) > 1 && word[0] == '-':
-			err = a.flag(word)
-		default:
-			err = a.word(word)
-		}
-		if err != nil {
-			return Line{}, err
-		}
+	if err := a.read(); err != nil {
+		return Line{}, err
 	}
 	l := Line{Args: a.globals, Path: a.path, Help: a.help}
 	for i, cmd := range a.path {
@@ -78,6 +65,27 @@ type arranger struct {
 	help bool
 }
 
+// read reads all words.
+func (a *arranger) read() error {
+	for len(a.rest) > 0 {
+		word := a.rest[0]
+		a.rest = a.rest[1:]
+		var err error
+		switch {
+		case word == "--":
+			a.positional, a.rest = append(a.positional, a.rest...), nil
+		case len(word) > 1 && word[0] == '-':
+			err = a.flag(word)
+		default:
+			err = a.word(word)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // word reads a word that is not a flag: a command while one can follow, then arguments.
 func (a *arranger) word(word string) error {
 	if len(a.commands) == 0 || len(a.positional) > 0 {
@@ -93,7 +101,7 @@ func (a *arranger) word(word string) error {
 		return nil
 	}
 	if cmd == nil {
-		return unknownCommand(a.app, a.path, word)
+		return a.unknownCommand(word)
 	}
 	a.path, a.commands = append(a.path, cmd), cmd.Subcommands
 	return nil
@@ -242,11 +250,41 @@ func takesBool(f cli.Flag) bool {
 // formerWords are former names of commands, with the present ones.
 var formerWords = map[string]string{"update": "set", "patch": "set", "freeze": "pin", "unfreeze": "unpin"}
 
-func unknownCommand(app *cli.App, path []*cli.Command, arg string) error {
+// verbFirst returns the command line for a verb of its own, that was written after the kind; "" for other words. App.Metadata has
+// the kinds of these verbs. The flags that every command has are left out: tokens are among them.
+func (a *arranger) verbFirst(verb string, rest ...string) string {
+	cmd := FindCommand(a.app.Commands, verb)
+	if len(a.path) != 1 || cmd == nil || !strings.HasPrefix(cmd.ArgsUsage, "KIND ") {
+		return ""
+	}
+	kind := a.path[0].Name
+	if operand, taken := a.operands[0]; taken {
+		kind += "/" + operand
+	}
+	of, _ := a.app.Metadata[verb].([]string)
+	if !slices.ContainsFunc(of, func(name string) bool { return name == a.path[0].Name || strings.HasPrefix(name, a.path[0].Name+"/") }) {
+		return ""
+	}
+	line := arranger{app: a.app, commands: a.app.Commands, rest: append([]string{verb, kind}, rest...)}
+	_ = line.read() // a wrong flag is left out
+	words := slices.Concat([]string{Program, verb}, line.positional, line.locals)
+	for i, word := range words {
+		if strings.ContainsAny(word, " \t\n'\"$&|;<>()*?[]\\`") {
+			words[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+func (a *arranger) unknownCommand(arg string) error {
+	app, path := a.app, a.path
 	commands, parent := app.Commands, Program
 	if len(path) > 0 {
 		last := path[len(path)-1]
 		commands, parent = last.Subcommands, last.HelpName
+	}
+	if now := a.verbFirst(arg, a.rest...); now != "" {
+		return Errorf("%s %s is now: %s", parent, arg, now)
 	}
 	if now, known := formerWords[arg]; known && FindCommand(commands, now) != nil {
 		return Errorf("%s %s is now: %s %s", parent, arg, parent, now)
@@ -254,8 +292,8 @@ func unknownCommand(app *cli.App, path []*cli.Command, arg string) error {
 	if arg == "delete" && FindCommand(app.Commands, "unfreeze") != nil && strings.HasSuffix(parent, " freeze") {
 		return Errorf("%s delete is now: %s unfreeze", parent, Program)
 	}
-	if arg == "rollback" && parent != Program+" rollout" && FindCommand(commands, "history") != nil {
-		return Errorf("%s rollback is now: %s revision revert REVISION; %s history NAME lists the revisions", parent, Program, parent)
+	if now := a.verbFirst("history", "NAME"); arg == "rollback" && parent != Program+" rollout" && now != "" {
+		return Errorf("%s rollback is now: %s revision revert REVISION; %s lists the revisions", parent, Program, now)
 	}
 	if _, verb := kubectlVerbs[arg]; verb && len(path) == 0 {
 		kinds := slices.DeleteFunc(Visible(commands), func(name string) bool { return FindCommand(FindCommand(commands, name).Subcommands, "list") == nil })

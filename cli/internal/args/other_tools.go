@@ -22,7 +22,6 @@ var otherTools = map[string]string{
 	"events":    "cluster status NAME",
 	"undo":      "revision revert REVISION",
 	"rollback":  "revision revert REVISION",
-	"history":   "revision list",
 	"upgrade":   "component set NAME --component-version VERSION",
 	"install":   "component assign NAME --cluster CLUSTER",
 	"uninstall": "component unassign NAME --cluster CLUSTER",

@@ -23,7 +23,8 @@ func PrintUsage(w io.Writer, app *cli.App, path []*cli.Command, changes []cli.Fl
 			{"$XDG_CONFIG_HOME/flux-resourceset/config.yaml", "the contexts"},
 			{"$XDG_STATE_HOME/flux-resourceset/revisions.jsonl", "the newest revision of each server in the last ten minutes, which the next command requires; may be deleted"},
 		})
-		_, _ = fmt.Fprintf(&b, "\nFlags may stand anywhere. %s COMMAND --help explains a command.\n", app.Name)
+		_, _ = fmt.Fprintf(&b, "\nCommands of one kind stand under the kind: cluster create. Verbs that are alike for all kinds take KIND NAME: edit cluster prod-01.\n"+
+			"Flags may stand anywhere. %s COMMAND --help explains a command.\n", app.Name)
 		_, _ = io.WriteString(w, b.String())
 		return
 	}

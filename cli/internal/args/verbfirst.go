@@ -9,11 +9,11 @@ import (
 
 // kubectlVerbs maps the verbs that kubectl puts before the kind to the commands of a kind.
 var kubectlVerbs = map[string]string{
-	"get": "get", "list": "list", "ls": "list", "describe": "describe", "create": "create", "edit": "edit", "delete": "delete", "patch": "set", "label": "label",
+	"get": "get", "list": "list", "ls": "list", "describe": "describe", "create": "create", "delete": "delete", "patch": "set", "label": "label",
 }
 
-// nounFirst turns `get clusters`, `describe cluster NAME`, `edit cluster/NAME` and `get resource TYPE NAME` into `cluster list`,
-// `cluster describe NAME`, `cluster edit NAME` and `resource TYPE get NAME`. Other command lines stay as they are.
+// nounFirst turns `get clusters`, `describe cluster NAME`, `delete cluster/NAME` and `get resource TYPE NAME` into `cluster list`,
+// `cluster describe NAME`, `cluster delete NAME` and `resource TYPE get NAME`. Other command lines stay as they are.
 func nounFirst(app *cli.App, words []string) []string {
 	at := wordAfter(app, words, 0)
 	if at < 0 {

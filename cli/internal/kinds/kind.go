@@ -104,14 +104,18 @@ func ForFilesOf(descriptors []Kind) documents.Kinds {
 func Words() []string { return ForFiles().Words() }
 
 // Find finds a kind by any of its names; resource/TYPE for the definitions of a resource type.
-func Find(word string) (Kind, bool) {
-	k, ok := ForFiles().Find(word)
-	if k.Type != "" {
-		return ResourcesOfID(k.Type), ok
-	}
-	for _, n := range All() {
-		if n.API == k.Kind {
-			return n, ok
+func Find(word string) (Kind, bool) { return FindIn(All(ResourcesOfID("TYPE")), word) }
+
+// FindIn is Find among some kinds. The definitions of all resource types are among them if those of one are.
+func FindIn(some []Kind, word string) (Kind, bool) {
+	k, _ := ForFilesOf(some).Find(word)
+	for _, n := range some {
+		switch {
+		case word == "": // the list of a kind that files do not have
+		case k.Type != "" && n.ResourceType != "":
+			return ResourcesOfID(k.Type), true
+		case k.Kind != "" && n.API == k.Kind:
+			return n, true
 		}
 	}
 	return Kind{}, false

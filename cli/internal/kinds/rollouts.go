@@ -15,7 +15,7 @@ import (
 
 // Rollouts are changes that reach clusters stage by stage.
 var Rollouts = Kind{
-	API: "rollout", Schema: "Rollout", Name: "rollout", Plural: "rollouts", Title: "rollout",
+	API: "rollout", Schema: "Rollout", Name: "rollout", Plural: "rollouts", Title: "rollout", Aliases: []string{"rollouts"},
 	View: render.View{
 		Header: []string{"ID", "STATE", "STARTED", "NEXT", "SERVED", "CHANGES", "REVISION", "DESCRIPTION", "UPDATED"},
 		Narrow: 6,
