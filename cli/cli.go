@@ -98,7 +98,7 @@ func (s *session) app() *cli.App {
 		Commands: append(s.kindCommands(),
 			s.resourceTypeCommand(), s.resourceCommand(), s.layerCommand(), rolloutCommands{s}.rolloutCommand(), rolloutCommands{s}.strategyCommand(), rolloutCommands{s}.freezeCommand(), rolloutCommands{s}.unfreezeCommand(),
 			tokenCommands{s}.tokenCommand(), tokenCommands{s}.accessCommand(), webhookCommands{s}.webhookCommand(), sourceCommands{s}.sourceCommand(), policyCommands{s}.policyCommand(), approvalCommands{s}.approvalCommand(), approvalCommands{s}.approveCommand(), authCommands{s}.authCommand(), revisionCommands{s}.revisionCommand(), ownershipCommands{s}.ownershipCommand(),
-			s.applyCommand(), s.planCommand(), s.diffCommand(), exporter{s}.exportCommand(), s.editCommand(), s.historyCommand(), s.restoreCommand(), s.backupCommand(),
+			s.applyCommand(), s.planCommand(), s.diffCommand(), exporter{s}.exportCommand(), s.editCommand(), s.historyCommand(), s.suspendCommand(true), s.suspendCommand(false), s.reconcileCommand(), s.restoreCommand(), s.backupCommand(),
 			inputCommands{s}.inputsCommand(), s.explainCommand(), s.apiResourcesCommand(), statusCommands{s}.statusCommand(), s.waitCommand(), s.demoCommand(),
 			bootstrapper{s}.bootstrapCommand(), s.mcpCommand(), renderer{s}.renderCommand(), importer{s}.importCommand(), s.handoverCommand(),
 			contexts{s}.configCommand(), s.completionCommand(), statusCommands{s}.versionCommand(), s.completeCommand(), s.docsCommand(),

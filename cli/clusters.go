@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/change"
@@ -25,7 +24,6 @@ func (s clusterCommands) clusterCommand() *cli.Command {
 			kindCommands{s.session, kinds.Clusters}.setCommand(),
 			s.labelCommand(),
 			s.variablesCommand(),
-			s.reconcileCommand(),
 			s.protectCommand(),
 			pins[0], pins[1],
 			s.excludeCommand(),
@@ -65,28 +63,6 @@ func (s clusterCommands) labelCommand() *cli.Command {
 				return err
 			}
 			return s.OnTargets(c, on, change.Change{Operations: on.Planner("set_labels", map[string]any{"labels": labels})})
-		},
-	}
-}
-
-// reconcileCommand requests a reconciliation: a value in the inputs of the next poll, which the templates write to the annotation
-// that `flux reconcile` sets.
-func (s clusterCommands) reconcileCommand() *cli.Command {
-	return &cli.Command{
-		Name:      "reconcile",
-		Usage:     "Let Flux reconcile everything on clusters at their next poll",
-		ArgsUsage: "[NAME]",
-		Description: "Flux fetches the sources and applies all releases and Kustomizations again, although nothing changed. Without --cluster, " +
-			"--selector or --all the argument names the cluster.\n\n" +
-			args.ExampleText("cluster reconcile demo-cluster-01", "cluster reconcile --selector environment=dev"),
-		Flags: slices.Concat(change.TargetFlags(), change.WriteFlags(), []cli.Flag{change.YesFlag()}, change.PlannedFlags()),
-		Action: func(c *cli.Context) error {
-			on, err := change.ClustersOf(c)
-			if err != nil {
-				return err
-			}
-			at := s.Env.Now().UTC().Format(time.RFC3339Nano)
-			return s.Perform(c, change.Change{Operations: on.Planner("reconcile", map[string]any{"requested_at": at})})
 		},
 	}
 }

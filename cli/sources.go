@@ -25,9 +25,7 @@ func (s sourceCommands) sourceCommand() *cli.Command {
 		Name: "source", Aliases: []string{"sources"}, Usage: "Signed OCI artifacts with files of the fleet, which the server follows",
 		Subcommands: []*cli.Command{
 			s.createCommand(), v.listCommand(), v.getCurrentCommand(), s.setCommand(),
-			s.patchCommand("suspend", "Apply no artifact until the source is resumed; its documents stay managed, and its open rollout continues", true),
-			s.patchCommand("resume", "Follow the artifact of a suspended source again", false),
-			s.approveCommand(), s.reconcileCommand(),
+			s.approveCommand(),
 			v.deleteUnservedCommand("Delete a source; its documents stay, and others can change them then"),
 		},
 	}
@@ -159,15 +157,6 @@ func (s sourceCommands) setCommand() *cli.Command {
 	}
 }
 
-func (s sourceCommands) patchCommand(name, usage string, suspended bool) *cli.Command {
-	return &cli.Command{
-		Name: name, Usage: usage, ArgsUsage: "NAME", Flags: change.WriteFlags(),
-		Action: args.WithOperands(func(c *cli.Context, ids []string) error {
-			return kindCommands{s.session, kinds.Sources}.changeOne(c, kinds.Sources.Operation("patch", ids[0], map[string]any{"patch": map[string]any{"suspended": suspended}}))
-		}),
-	}
-}
-
 func (s sourceCommands) approveCommand() *cli.Command {
 	return &cli.Command{
 		Name: "approve", Usage: "Approve the held artifact of a source: it is applied once, while its effect has this plan's hash", ArgsUsage: "NAME [PLAN_HASH]",
@@ -202,16 +191,5 @@ func (s sourceCommands) approveCommand() *cli.Command {
 				Show:    func(_ conn.Client, a conn.Answer) error { return s.PrintChange(c, kinds.Sources.Output(a.Body)) },
 			})
 		},
-	}
-}
-
-func (s sourceCommands) reconcileCommand() *cli.Command {
-	return &cli.Command{
-		Name: "reconcile", Usage: "Apply the artifact of a source now, and write documents back that others have changed", ArgsUsage: "NAME",
-		Action: args.WithOperands(func(c *cli.Context, ids []string) error {
-			return kindCommands{s.session, kinds.Sources}.send(c, func(client conn.Client) (*http.Response, error) {
-				return conn.Send(c.Context, client, http.MethodPost, kinds.Sources.Calls.Document(ids[0])+"/reconcile", nil, nil)
-			})
-		}),
 	}
 }

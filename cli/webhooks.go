@@ -25,8 +25,6 @@ func (s webhookCommands) webhookCommand() *cli.Command {
 		Name: "webhook", Aliases: []string{"webhooks"}, Usage: "Signed events of revisions, rollouts and freezes for other systems",
 		Subcommands: []*cli.Command{
 			s.createCommand(), v.listCommand(), v.getCurrentCommand(), s.setCommand(),
-			s.patchCommand("suspend", "Send nothing until the webhook is resumed", map[string]any{"suspended": true}),
-			s.patchCommand("resume", "Continue the delivery of a suspended webhook after the last delivered revision", map[string]any{"suspended": false}),
 			s.testCommand(), s.replayCommand(), s.rotateCommand(), s.secretCommand(),
 			v.deleteUnservedCommand("Delete a webhook; delivery ends within 3 seconds"),
 		},
@@ -92,16 +90,6 @@ func (s webhookCommands) setCommand() *cli.Command {
 			if len(body) == 0 {
 				return args.Errorf("%s needs --url, --kind, --event, --selector or --format", c.Command.HelpName)
 			}
-			return kindCommands{s.session, kinds.Webhooks}.changeOne(c, kinds.Webhooks.Operation("patch", ids[0], map[string]any{"patch": body}))
-		}),
-	}
-}
-
-// patchCommand returns a command that sets fields of a webhook.
-func (s webhookCommands) patchCommand(name, usage string, body map[string]any) *cli.Command {
-	return &cli.Command{
-		Name: name, Usage: usage, ArgsUsage: "NAME", Flags: change.WriteFlags(),
-		Action: args.WithOperands(func(c *cli.Context, ids []string) error {
 			return kindCommands{s.session, kinds.Webhooks}.changeOne(c, kinds.Webhooks.Operation("patch", ids[0], map[string]any{"patch": body}))
 		}),
 	}

@@ -74,7 +74,7 @@ func (s *Server) planHeldArtifact(ctx context.Context, st *fleet.State, id strin
 		return api.Plan{}, err
 	}
 	if held.PlanHash != plan.PlanHash {
-		plan.Warnings = append(plan.Warnings, "the fleet has changed since the artifact was held, and its effect too: it can be approved after the next check, which source reconcile makes at once")
+		plan.Warnings = append(plan.Warnings, "the fleet has changed since the artifact was held, and its effect too: it can be approved after the next check; reconcile source NAME makes it at once")
 	}
 	for _, d := range artifact.Documents {
 		_, err := st.Find(d.Kind, d.ID)

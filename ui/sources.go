@@ -96,13 +96,13 @@ func suspendSourceForm(req *pageRequest, suspended bool) (changeForm, error) {
 	form := changeForm{
 		Headline: "Suspend source " + id, Button: "Suspend", NoChange: "The source is suspended already.", NavSection: "definitions",
 		Notes:   []string{"No artifact is applied until the source is resumed. Its documents stay managed, and its open rollout continues."},
-		Command: "frs source suspend " + id, Crumbs: sourceCrumbs,
+		Command: "frs suspend source " + id, Crumbs: sourceCrumbs,
 		Operation: api.Operation{Op: client.OpPatch, Kind: client.KindSource, ID: id, Patch: []byte(`{"suspended":true}`)},
 	}
 	if !suspended {
 		form.Headline, form.Button, form.NoChange = "Resume source "+id, "Resume", "The source is not suspended."
 		form.Notes = []string{"At its next check, the source applies the artifact to which it refers, unless that is applied already or is held."}
-		form.Command, form.Operation.Patch = "frs source resume "+id, []byte(`{"suspended":false}`)
+		form.Command, form.Operation.Patch = "frs resume source "+id, []byte(`{"suspended":false}`)
 	}
 	return form, nil
 }

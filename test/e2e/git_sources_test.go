@@ -40,7 +40,7 @@ func TestGitSources(t *testing.T) {
 	c.join(rig.Cluster{})
 	c.failed("git-web", "git-credentials")
 	c.put("Secret", "git-credentials", object{"stringData": object{"username": repository.Username, "password": repository.Password}})
-	c.cli("cluster", "reconcile", c.id)
+	c.cli("reconcile", "cluster", c.id)
 	for _, id := range []string{"git-web", "git-tree"} {
 		c.confirmed("platform-components", id)
 		c.ready(sourceAPI, "GitRepository", c.ns, "charts-"+id)

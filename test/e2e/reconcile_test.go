@@ -23,7 +23,7 @@ func (c *cluster) reconciled(component string, sources ...string) {
 		before["history"] = release.Object["status"].(object)["history"]
 	}
 	start := time.Now()
-	c.cli("cluster", "reconcile", c.id)
+	c.cli("reconcile", "cluster", c.id)
 	at := c.api("GET", "/clusters/"+c.id, nil)["reconcile_requested_at"]
 	if at == nil {
 		c.Fatal("the cluster has no request")

@@ -166,13 +166,13 @@ func TestSource(t *testing.T) {
 	// Another key.
 	unchanged = f.keeps()
 	f.push(newKey(t), followedArtifact("2.0.0", "three", true))
-	f.cli("source", "reconcile", followedSource)
+	f.cli("reconcile", "source", followedSource)
 	f.sourceIs("failed", "no signature of the artifact is by one of the keys", applied)
 	unchanged("after an artifact of another key")
 
 	// A revert suspends the source.
 	applied = f.push(key, followedArtifact("1.1.0", "two", true))
-	f.cli("source", "reconcile", followedSource)
+	f.cli("reconcile", "source", followedSource)
 	f.sourceIs("ready", "", applied)
 	f.runs("1.1.0", "two")
 	last := f.cli("revision", "list", "--kind", "platform_component", "--id", followedWeb, "--limit", "1", "-o", "name")
@@ -181,16 +181,16 @@ func TestSource(t *testing.T) {
 	f.runs("1.0.0", "two")
 	unchanged = f.keeps()
 	next := f.push(key, followedArtifact("2.0.0", "two", true))
-	f.refuses("the source is suspended", "source", "reconcile", followedSource)
+	f.refuses("the source is suspended", "reconcile", "source", followedSource)
 	unchanged("while the source is suspended")
-	f.cli("source", "resume", followedSource)
+	f.cli("resume", "source", followedSource)
 	f.sourceIs("ready", "", next)
 	f.runs("2.0.0", "two")
 
 	// A removal.
 	unchanged = f.keeps()
 	removal := f.push(key, followedArtifact("2.0.0", "two", false))
-	f.cli("source", "reconcile", followedSource)
+	f.cli("reconcile", "source", followedSource)
 	status := f.sourceIs("held", "only 1 of the 3 documents that it manages are in the artifact", next)
 	unchanged("while the removal is held")
 	f.cli("source", "approve", followedSource, fmt.Sprint(status["held"].(object)["plan_hash"]))
