@@ -70,7 +70,7 @@ func (s *session) suspendCommand(suspended bool) *cli.Command {
 	if suspended {
 		verb, usage = "suspend", "Suspend a source or webhook until it is resumed"
 		description = "A suspended source applies no artifact; its documents stay managed, and its open rollout continues. A suspended webhook sends\n" +
-			"nothing. Others have verbs of their own: cluster pin, rollout pause, component policy suspend."
+			"nothing. Others have verbs of their own: cluster pin, rollout pause, component policy set --suspended."
 	}
 	return &cli.Command{
 		Name: verb, Usage: usage, ArgsUsage: "KIND NAME", Flags: change.WriteFlags(),

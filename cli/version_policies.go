@@ -1,11 +1,8 @@
 package cli
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
@@ -13,7 +10,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
-	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/urfave/cli/v2"
 )
 
@@ -21,10 +17,7 @@ func (s versionCommands) policyCommand() *cli.Command {
 	return &cli.Command{
 		Name: "policy", Usage: "Version policies: which new versions of a component and its images move, and how",
 		Subcommands: []*cli.Command{
-			s.setPolicyCommand(), s.showPolicyCommand(),
-			s.suspendCommand("suspend", "Suspend a policy: no version moves until it is resumed", true),
-			s.suspendCommand("resume", "Resume a suspended policy", false),
-			s.deletePolicyCommand(),
+			s.setPolicyCommand(), s.deletePolicyCommand(),
 		},
 	}
 }
@@ -42,12 +35,13 @@ var policyFlags = map[string]string{
 func (s versionCommands) setPolicyCommand() *cli.Command {
 	return &cli.Command{
 		Name: "set", Usage: "Set fields of a version policy, or with --image of an image policy; other fields stay", ArgsUsage: "NAME",
-		Description: "An empty value removes a field. Without --image, the flags set the version policy that changes the catalog, or with --layer a layer. It\n" +
+		Description: "An empty value removes a field; component get shows the policies. Without --image, the flags set the version policy that changes the catalog, or with --layer a layer. It\n" +
 			"needs --range, unless only images move.\n\n" +
 			args.ExampleText("component policy set podinfo --range '>=6.0.0' --action propose --strategy waves --min-age 48h",
 				"component policy set podinfo --image app --repository ghcr.io/stefanprodan/podinfo --track-tag latest --write image.tag='{tag}@{digest}'",
 				"component policy set podinfo --image redis --repository redis --range '>0.0.0-0' --include '.*-alpine$' --write-image redis",
-				"component policy set podinfo --layer dev --range '~6.9' --action apply"),
+				"component policy set podinfo --layer dev --range '~6.9' --action apply",
+				"component policy set podinfo --layer dev --suspended"),
 		Flags: append([]cli.Flag{
 			imageFlag("the image policy with this `NAME`, which it creates if necessary; default: the version policy"), layerFlag(),
 			&cli.StringFlag{Name: "range", Usage: "versions that may be installed, a `CONSTRAINT` such as ~17 or >=1.2.0 <2; prereleases only if it names one"},
@@ -58,6 +52,7 @@ func (s versionCommands) setPolicyCommand() *cli.Command {
 			&cli.StringFlag{Name: "action", Usage: "`ACTION` for a new version: notify, propose (a rollout), rollout (and start it) or apply"},
 			&cli.StringFlag{Name: "strategy", Usage: "the `STRATEGY` of its rollouts"},
 			&cli.StringFlag{Name: "group", Usage: "move together with the other components of this `GROUP`, when all have the same version"},
+			&cli.BoolFlag{Name: "suspended", Usage: "move no version, with the version policy none of the images either; --suspended=false: again"},
 			&cli.StringFlag{Name: "repository", Usage: "with --image: the `IMAGE`, without tag"},
 			&cli.StringFlag{Name: "track-tag", Usage: "with --image: follow the digest of this `TAG`, in place of --range"},
 			&cli.StringSliceFlag{Name: "write", Usage: "with --image: the value at a path, `PATH=TEMPLATE` with {image}, {tag}, {digest} and {semver}; repeat for more; replaces all; empty: none"},
@@ -91,6 +86,9 @@ func versionPolicyPatch(c *cli.Context) (map[string]any, error) {
 		if c.IsSet(flag) {
 			policy[field] = orNull(c.String(flag))
 		}
+	}
+	if c.IsSet("suspended") {
+		policy["suspended"] = c.Bool("suspended")
 	}
 	if len(policy) == 0 {
 		return nil, args.Errorf("%s needs at least one of the fields, such as --range", c.Command.HelpName)
@@ -137,6 +135,9 @@ func setImagePolicy(c *cli.Context, list []map[string]any) ([]map[string]any, er
 	set(policy, "repository", "image")
 	set(policy, "min-age", "min_age")
 	set(policy, "interval", "interval")
+	if c.IsSet("suspended") {
+		policy["suspended"] = c.Bool("suspended")
+	}
 	track, _ := policy["track"].(map[string]any)
 	if track == nil {
 		track = map[string]any{}
@@ -244,20 +245,6 @@ func (s versionCommands) patchComponent(c *cli.Context, id string, patch map[str
 	})
 }
 
-func (s versionCommands) showPolicyCommand() *cli.Command {
-	return &cli.Command{
-		Name: "show", Usage: "Show the version policies of a component, and its image policies", ArgsUsage: "NAME",
-		Description: args.ExampleText("component policy show podinfo", "component policy show podinfo -o yaml"),
-		Action: s.Connected(func(c *cli.Context, client conn.Client, ids []string) error {
-			a, err := conn.Receive(kinds.Components.Calls.Get(c.Context, client, ids[0]))
-			if err != nil {
-				return err
-			}
-			return s.printPolicies(c, ids[0], a, s.Print)
-		}),
-	}
-}
-
 // printPolicies prints the policies of a component.
 func (s versionCommands) printPolicies(c *cli.Context, id string, a conn.Answer, show func(*cli.Context, render.Output) error) error {
 	var doc componentPolicies
@@ -267,72 +254,11 @@ func (s versionCommands) printPolicies(c *cli.Context, id string, a conn.Answer,
 	return show(c, render.Output{
 		Document: doc,
 		Tables: func() ([]render.Table, error) {
-			var d struct {
-				VersionPolicies map[string]api.VersionPolicy `json:"version_policies"`
-				ImagePolicies   []api.ImagePolicy            `json:"image_policies"`
-			}
-			err := a.Decode(&d)
-			t := render.Table{Header: []string{"POLICY", "FOLLOWS", "MIN AGE", "INTERVAL", "SUSPENDED", "ACTION", "IMAGE", "WRITES"}, Narrow: 6}
-			for _, target := range slices.Sorted(maps.Keys(d.VersionPolicies)) {
-				p := d.VersionPolicies[target]
-				action := []string{cmp.Or(p.Action, "propose"), withName("strategy", p.Strategy), withName("group", p.Group)}
-				t.Rows = append(t.Rows, []string{
-					target, trackText(p.Range, p.Include, p.Exclude), cmp.Or(p.MinAge, "-"), cmp.Or(p.Interval, "1h"), strconv.FormatBool(p.Suspended),
-					joinNonEmpty(action, ", "), "-", "-",
-				})
-			}
-			for _, p := range d.ImagePolicies {
-				t.Rows = append(t.Rows, []string{
-					p.Name, cmp.Or(withName("digest of", p.Track.Tag), trackText(p.Track.Range, p.Track.Include, p.Track.Exclude)), cmp.Or(p.MinAge, "-"), cmp.Or(p.Interval, "1h"),
-					strconv.FormatBool(p.Suspended), "-", p.Image, strings.Join(writesOf(p), ", "),
-				})
-			}
+			t, err := kinds.PolicyTable(a.Body)
 			return []render.Table{t}, err
 		},
 		Names: func() ([]string, error) { return []string{kinds.Components.Name + "/" + id}, nil },
 	})
-}
-
-// writesOf describes what an image policy writes.
-func writesOf(p api.ImagePolicy) (out []string) {
-	for _, path := range slices.Sorted(maps.Keys(p.Writes)) {
-		out = append(out, path+"="+p.Writes[path])
-	}
-	if p.Images != nil {
-		out = append(out, "images: "+p.Images.Name)
-	}
-	return out
-}
-
-// trackText describes the versions that a policy follows.
-func trackText(versions, include, exclude string) string {
-	return joinNonEmpty([]string{versions, withName("include", include), withName("exclude", exclude)}, " ")
-}
-
-// withName returns a value after its name; empty for an empty value.
-func withName(name, value string) string {
-	if value == "" {
-		return ""
-	}
-	return name + " " + value
-}
-
-// joinNonEmpty joins the texts that are not empty.
-func joinNonEmpty(texts []string, separator string) string {
-	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), separator)
-}
-
-func (s versionCommands) suspendCommand(name, usage string, suspended bool) *cli.Command {
-	return &cli.Command{
-		Name: name, Usage: usage, ArgsUsage: "NAME", Flags: append([]cli.Flag{imageFlag(policyImage + ", with which its images move too"), layerFlag()}, change.WriteFlags()...),
-		Description: args.ExampleText("component policy "+name+" podinfo --layer dev", "component policy "+name+" podinfo --image redis"),
-		Action: s.Connected(func(c *cli.Context, client conn.Client, ids []string) error {
-			return s.changePolicy(c, client, ids[0], map[string]any{"suspended": suspended}, func(list []map[string]any) []map[string]any {
-				findPolicy(list, c.String("image"))["suspended"] = suspended
-				return list
-			})
-		}),
-	}
 }
 
 func (s versionCommands) deletePolicyCommand() *cli.Command {

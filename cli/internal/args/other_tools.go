@@ -9,17 +9,20 @@ import (
 // otherTools has commands of kubectl, helm, Flux and Argo CD, each with the one to use here. If the meaning of a word depends on the
 // command before it, both are in the key. KIND stands for the command before the verb.
 var otherTools = map[string]string{
-	"rollout status":   "rollout get NAME",
-	"rollout describe": "rollout get NAME",
-	"rollout undo":     "rollout back NAME for the last stage, or rollout abort NAME",
-	"rollout rollback": "rollout back NAME for the last stage, or rollout abort NAME",
-	"rollout restart":  "reconcile cluster NAME",
-	"rollout promote":  "rollout start NAME",
-	"rollout stop":     "rollout pause NAME, or rollout abort NAME",
-	"rollout cancel":   "rollout abort NAME",
-	"rollout suspend":  "rollout pause NAME",
-	"cluster suspend":  "cluster pin NAME",
-	"cluster resume":   "cluster unpin NAME",
+	"rollout status":           "rollout get NAME",
+	"rollout describe":         "rollout get NAME",
+	"rollout undo":             "rollout back NAME for the last stage, or rollout abort NAME",
+	"rollout rollback":         "rollout back NAME for the last stage, or rollout abort NAME",
+	"rollout restart":          "reconcile cluster NAME",
+	"rollout promote":          "rollout start NAME",
+	"rollout stop":             "rollout pause NAME, or rollout abort NAME",
+	"rollout cancel":           "rollout abort NAME",
+	"rollout suspend":          "rollout pause NAME",
+	"component policy suspend": "component policy set NAME --suspended",
+	"component policy resume":  "component policy set NAME --suspended=false",
+	"component policy show":    "component get NAME",
+	"cluster suspend":          "cluster pin NAME",
+	"cluster resume":           "cluster unpin NAME",
 
 	"logs":      "cluster status NAME",
 	"events":    "cluster status NAME",
@@ -43,7 +46,7 @@ func suggestCommand(path []*cli.Command, word string) string {
 		return strings.Replace(otherTools[word], "KIND get", "get KIND", 1)
 	}
 	last := path[len(path)-1]
-	if own, known := otherTools[last.Name+" "+word]; known {
+	if own, known := otherTools[strings.TrimPrefix(last.HelpName, Program+" ")+" "+word]; known {
 		return own
 	}
 	use, ofKind := strings.CutPrefix(otherTools[word], "KIND ")

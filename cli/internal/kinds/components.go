@@ -1,6 +1,7 @@
 package kinds
 
 import (
+	"encoding/json"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,6 +43,13 @@ var Components = Kind{
 				strings.Join(d.DependsOn, ","), render.Time(d.UpdatedAt),
 			}
 		}),
+	},
+	parts: func(document json.RawMessage) ([]render.Table, error) {
+		t, err := PolicyTable(document)
+		if err != nil || len(t.Rows) == 0 {
+			return nil, err
+		}
+		return []render.Table{t}, nil
 	},
 	Filters: func() []Filter {
 		return []Filter{{&cli.StringFlag{Name: "component-version", Usage: "only entries with this `VERSION`"}, "component_version"}}
