@@ -24,7 +24,6 @@ func (s clusterCommands) clusterCommand() *cli.Command {
 			kindCommands{s.session, kinds.Clusters}.setCommand(),
 			s.labelCommand(),
 			s.variablesCommand(),
-			s.protectCommand(),
 			pins[0], pins[1],
 			s.excludeCommand(),
 			s.deleteClusterCommand(),
@@ -83,18 +82,6 @@ func labelsFrom(operands []string) (map[string]any, error) {
 		}
 	}
 	return labels, nil
-}
-
-func (s clusterCommands) protectCommand() *cli.Command {
-	return &cli.Command{
-		Name:      "protect",
-		Usage:     "Protect a cluster against deletion and a change of its DNS name",
-		ArgsUsage: "NAME",
-		Flags:     slices.Concat(change.WriteFlags(), []cli.Flag{change.YesFlag(), &cli.BoolFlag{Name: "off", Usage: "lift the protection"}}, change.PlannedFlags()),
-		Action: args.WithOperands(func(c *cli.Context, operands []string) error {
-			return kindCommands{s.session, kinds.Clusters}.mergePatch(c, operands[0], map[string]any{"deletion_protection": !c.Bool("off")})
-		}),
-	}
 }
 
 func (s clusterCommands) deleteClusterCommand() *cli.Command {

@@ -42,7 +42,7 @@ func TestOneLineAfterAChange(t *testing.T) {
 		{"namespace delete team --cascade --yes", "namespace/team deleted (revision 16, 1 cluster)\n"},
 		{"revision revert 16 --yes", "revision 16 reverted (revision 17, 1 cluster)\n"},
 		{"restore 16 --yes", "the fleet restored to revision 16 (revision 18, 1 cluster)\n"},
-		{"cluster protect c-2", "cluster/c-2 changed (revision 19)\n"},
+		{"cluster set c-2 --deletion-protection", "cluster/c-2 changed (revision 19)\n"},
 		{"apply -f testdata/one.yaml", "1 created, 0 changed, 0 deleted, 0 unchanged; revision 20, 0 clusters.\n"},
 		{"cluster label c-1 tier=db --quiet", ""},
 		{"cluster create c-3 --dns c-3.example.com --environment dev", "cluster/c-3 created (revision 22)\n"},

@@ -203,12 +203,12 @@ func protectionForm(req *pageRequest, on bool) changeForm {
 	p := changeForm{
 		Headline: "Protect cluster " + id, Button: "Protect", NoChange: "The cluster is already protected.", NavSection: "clusters",
 		Notes:   []string{"No change can remove anything from a protected cluster, or delete it."},
-		Command: "frs cluster protect " + id, Crumbs: []pageLink{{"Clusters", link("clusters")}, {id, link("clusters", id)}},
+		Command: "frs cluster set " + id + " --deletion-protection", Crumbs: []pageLink{{"Clusters", link("clusters")}, {id, link("clusters", id)}},
 	}
 	if !on {
 		p.Headline, p.Button, p.NoChange = "Remove the protection of cluster "+id, "Remove protection", "The cluster has no protection of its own; a layer may protect it."
 		p.Notes = []string{"Changes can remove things from it again, and it can be deleted, unless a layer protects it."}
-		p.Command += " --off"
+		p.Command += "=false"
 	}
 	p.Operation = api.Operation{Op: client.OpPatch, Kind: client.KindCluster, ID: id, Patch: fmt.Appendf(nil, `{"deletion_protection":%t}`, on)}
 	p.fields = func(*pageRequest) (documentFields, error) {

@@ -21,6 +21,7 @@ var otherTools = map[string]string{
 	"component policy suspend": "component policy set NAME --suspended",
 	"component policy resume":  "component policy set NAME --suspended=false",
 	"component policy show":    "component get NAME",
+	"cluster protect":          "cluster set NAME --deletion-protection",
 	"cluster suspend":          "cluster pin NAME",
 	"cluster resume":           "cluster unpin NAME",
 

@@ -187,7 +187,7 @@ var hints = map[string]string{
 	"forbidden":             "this token lacks the permission, auth whoami shows those that it has; use one with a higher role, see: token create --help",
 	"method_not_allowed":    "a server in read-only mode rejects changes: set FLUX_API_URL to the server in crud mode.",
 	"in_use":                "unassign it first where it is used; --cascade unassigns it from every cluster in the same change.",
-	"protected":             "lift the protection with: cluster protect ID --off",
+	"protected":             "lift the protection with: cluster set ID --deletion-protection=false",
 	"stale":                 "another client changed it in the meantime: check it, then repeat the change.",
 	"too_large":             "apply parts of the fleet one after the other, such as one kind or directory at a time, definitions before clusters; each part is then a change of its own.",
 	"store_unavailable":     "nothing was changed; try again in a moment.",

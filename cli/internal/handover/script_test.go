@@ -141,7 +141,7 @@ func TestScriptFails(t *testing.T) {
 				return f
 			}
 			out, log, err := begin().run("8")
-			if err != nil || !strings.Contains(out, "cluster protect berlin-01 --off") {
+			if err != nil || !strings.Contains(out, "cluster set berlin-01 --deletion-protection=false") {
 				t.Fatalf("without a failure: %v\n%s", err, out)
 			}
 			for i, failed := range strings.Split(strings.TrimSpace(log), "\n") {
@@ -225,7 +225,7 @@ func TestScriptChanges(t *testing.T) {
 	if out, log, err := f.run("8"); err == nil || !strings.Contains(out, "Pod web/web-1 u4") || strings.Contains(log, "delete") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if out, _, err := f.run("8", "ACCEPT_CHANGES=yes"); err != nil || !strings.Contains(out, "cluster protect berlin-01 --off") {
+	if out, _, err := f.run("8", "ACCEPT_CHANGES=yes"); err != nil || !strings.Contains(out, "cluster set berlin-01 --deletion-protection=false") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

@@ -254,14 +254,14 @@ found=$(kubectl -n "$flux" get resourcesets.fluxcd.controlplane.io platform-comp
 	stop "kubectl cannot read ResourceSets: Flux Operator must be installed before the cluster is connected"
 if [ -z "$found" ]; then
 	say "Connect the cluster now, then run the script again:
-  flux-resourceset-cli cluster protect $cluster     # nothing can be removed from it while the hand-over is half done
+  flux-resourceset-cli cluster set $cluster --deletion-protection     # nothing can be removed from it while the hand-over is half done
   flux-resourceset-cli bootstrap $cluster --poll-url URL | kubectl apply -f -
 To go back: docs/leaving.md."
 	exit 0
 fi
 if [ "${found#*:}" = disabled ]; then
 	say "Enable the ResourceSet now, then run the script again:
-  flux-resourceset-cli cluster protect $cluster     # nothing can be removed from it while the hand-over is half done
+  flux-resourceset-cli cluster set $cluster --deletion-protection     # nothing can be removed from it while the hand-over is half done
   kubectl -n $flux annotate resourceset platform-components fluxcd.controlplane.io/reconcile-"
 	exit 0
 fi
@@ -322,4 +322,4 @@ fi
 
 step 8 "verify"
 verify
-say "Now set the deletion_policy of namespaces as wanted, and: flux-resourceset-cli cluster protect $cluster --off"
+say "Now set the deletion_policy of namespaces as wanted, and: flux-resourceset-cli cluster set $cluster --deletion-protection=false"
