@@ -16,7 +16,7 @@ func (s clusterCommands) excludeCommand() *cli.Command {
 		Name:      "exclude",
 		Usage:     "Exclude a cluster from entries of its layers, or include it again",
 		ArgsUsage: "CLUSTER KIND/ID...",
-		Description: "KIND/ID is " + exclusions.Forms(kinds.ForFilesOf(kinds.Definitions())) + ". A component is switched off instead, with component disable.\n\n" +
+		Description: "KIND/ID is " + exclusions.Forms(kinds.ForFilesOf(kinds.Definitions())) + ". A component is switched off instead, with component set --enabled=false.\n\n" +
 			args.ExampleText("cluster exclude demo-cluster-01 namespace/team-b resource/network-policies/podinfo --plan", "cluster exclude demo-cluster-01 namespace/team-b --off"),
 		Flags: slices.Concat(change.WriteFlags(), []cli.Flag{change.YesFlag(), &cli.BoolFlag{Name: "off", Usage: "include it again"}}, change.PlannedFlags()),
 		Action: func(c *cli.Context) error {

@@ -19,31 +19,8 @@ import (
 // commands returns them in the order of the help.
 func (s componentCommands) commands() []*cli.Command {
 	return append([]*cli.Command{
-		s.usageCommand(), s.statusCommand(), s.setCommand(), s.switchCommand("enable", true), s.switchCommand("disable", false), ownershipCommands(s).relinquishCommand(),
+		s.usageCommand(), s.statusCommand(), s.setCommand(), ownershipCommands(s).relinquishCommand(),
 	}, versionCommands(s).commands()...)
-}
-
-// switchCommand is enable or disable. Unlike assign it creates no assignment, so that a typing error cannot install a component.
-func (s componentCommands) switchCommand(verb string, enabled bool) *cli.Command {
-	usage := "Let Flux run a component on clusters that it is assigned to"
-	if !enabled {
-		usage = "Let Flux remove a component from clusters; its assignment and patches stay"
-	}
-	return &cli.Command{
-		Name: verb, Usage: usage, ArgsUsage: "NAME " + change.AssigningUsage,
-		Flags: slices.Concat(change.AssigningFlags(), change.WriteFlags(), []cli.Flag{change.YesFlag()}, change.PlannedFlags()),
-		Action: func(c *cli.Context) error {
-			id, on, err := change.AssignmentOf(c)
-			if err != nil {
-				return err
-			}
-			ch := change.Change{Operations: on.Planner("set_component", kinds.WithID(kinds.Components, id, map[string]any{"enabled": enabled}))}
-			if _, single := on.Single(); !single && !enabled {
-				ch.Description = fmt.Sprintf("let Flux remove the component %q from %s", id, on)
-			}
-			return s.setAssigned(c, on, id, ch)
-		},
-	}
 }
 
 // setCommand changes the settings and values of a component where it is assigned, or its entry in the catalog.
@@ -135,6 +112,10 @@ func (s componentCommands) setThere(c *cli.Context, on change.Targets, id string
 	}
 	values := slices.ContainsFunc(slices.Concat(valueFlags(), ownerFlags()), func(f cli.Flag) bool { return c.IsSet(f.Names()[0]) })
 	changed := change.Change{Operations: on.Planner("set_component", kinds.WithID(kinds.Components, id, settings))}
+	enabled, given := settings["enabled"].(bool)
+	if _, single := on.Single(); !single && given && !enabled {
+		changed.Description = fmt.Sprintf("let Flux remove the component %q from %s", id, on)
+	}
 	switch {
 	case len(settings) == 0 && values:
 		return s.patchValues(c, on, id)

@@ -42,7 +42,7 @@ func TestConfirmedPlanBindsChange(t *testing.T) {
 			"component set podinfo --cluster demo-cluster-01 --set a.c=1 --field-manager ci",
 		},
 		{"", "cluster label demo-cluster-01 tier=web", "cluster label demo-cluster-01 tier=other"},
-		{"", "component disable podinfo --cluster demo-cluster-01 --max-removals 1", "component disable podinfo --cluster demo-cluster-01"},
+		{"", "component set --enabled=false podinfo --cluster demo-cluster-01 --max-removals 1", "component set --enabled=false podinfo --cluster demo-cluster-01"},
 	} {
 		if test.before != "" {
 			if got := run(t, cli.Env{}, direct, strings.Fields(test.before)...); got.code != 0 {

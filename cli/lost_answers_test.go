@@ -38,7 +38,7 @@ func TestLostAnswers(t *testing.T) {
 		"namespace create n", "namespace set n --label a=b", `namespace set n -p {"labels":null}`, "namespace create m --cluster demo-cluster-01",
 		"namespace assign n --cluster demo-cluster-01", "namespace unassign n --cluster demo-cluster-01 --yes", "namespace delete n --yes",
 		"apply -f -", "token create t --role read", "token rotate t", "token revoke t --yes", "cluster label demo-cluster-01 a=b",
-		"component set podinfo --cluster demo-cluster-01 --set a=1", "component disable podinfo --cluster demo-cluster-01 --yes",
+		"component set podinfo --cluster demo-cluster-01 --set a=1", "component set --enabled=false podinfo --cluster demo-cluster-01 --yes",
 		"restore 2 cluster demo-cluster-01 --yes", "cluster delete demo-cluster-01 --yes", "restore 1 --yes --max-removals 99",
 	} {
 		documents := strings.NewReader(`{"kind":"rolebinding","id":"r","role":"view","subjects":[]}`)

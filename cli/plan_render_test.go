@@ -104,7 +104,7 @@ func TestRenderedPlanComesTrue(t *testing.T) {
 		"component set grafana --selector environment=dev --component-version 17.2.0",
 		"component set grafana --component-version latest",
 		"component set grafana --depends-on ingress-nginx", // another type: its source is deferred
-		"component disable grafana --cluster qa-01 --yes",
+		"component set --enabled=false grafana --cluster qa-01 --yes",
 		"cluster set dev-01 --environment qa",
 		"cluster set dev-02 --name renamed --environment uat --component grafana --component ingress-nginx",
 		"namespace create team-x --cluster prod-01 --label team=x",

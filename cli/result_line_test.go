@@ -34,7 +34,7 @@ func TestOneLineAfterAChange(t *testing.T) {
 		{"component assign podinfo --all", "component/podinfo unchanged\n"},
 		{"component set podinfo --cluster c-1 --set replicaCount=2", "component/podinfo patched on cluster/c-1 (revision 9)\n"},
 		{"component set podinfo --all --component-version 6.9.0", "component/podinfo changed on 3 clusters (revision 10)\n"},
-		{"component disable podinfo --all --yes", "component/podinfo disabled on 3 clusters (revision 11)\n"},
+		{"component set --enabled=false podinfo --all --yes", "component/podinfo disabled on 3 clusters (revision 11)\n"},
 		{"component unassign podinfo --cluster c-2", "component/podinfo unassigned from cluster/c-2 (revision 12)\n"},
 		{"namespace create team --cluster c-1", "namespace/team created and assigned to cluster/c-1 (revision 13)\n"},
 		{"namespace set team --label a=b", "namespace/team changed (revision 14, 1 cluster)\n"},

@@ -21,6 +21,8 @@ var otherTools = map[string]string{
 	"component policy suspend": "component policy set NAME --suspended",
 	"component policy resume":  "component policy set NAME --suspended=false",
 	"component policy show":    "component get NAME",
+	"component enable":         "component set NAME --enabled, with --cluster, --selector, --all or --layer",
+	"component disable":        "component set NAME --enabled=false, with --cluster, --selector, --all or --layer",
 	"cluster protect":          "cluster set NAME --deletion-protection",
 	"cluster suspend":          "cluster pin NAME",
 	"cluster resume":           "cluster unpin NAME",

@@ -45,7 +45,7 @@ func Parse(kinds documents.Kinds, operands []string) (Exclusions, error) {
 		at := slices.IndexFunc(kinds, func(n documents.Kind) bool { return n.Name == name })
 		switch {
 		case name == component:
-			return x, args.Errorf("%q: a component is switched off: component disable %s --cluster CLUSTER", arg, id)
+			return x, args.Errorf("%q: a component is switched off: component set %s --cluster CLUSTER --enabled=false", arg, id)
 		case name == documents.ResourceKind && typed && args.CheckID("TYPE", typeID) == nil && args.CheckID("ID", of) == nil:
 			x.resources[typeID] = append(x.resources[typeID], of)
 		case at >= 0 && args.CheckID("ID", id) == nil:

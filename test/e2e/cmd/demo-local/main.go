@@ -50,8 +50,8 @@ Below you see what happens in the cluster. In another terminal, in the same dire
   frs inputs demo-cluster-01                      # what the cluster is told
   frs component set podinfo --cluster demo-cluster-01 --set replicaCount=3
   frs namespace create team-sandbox --label team=sandbox --cluster demo-cluster-01
-  frs component disable podinfo --cluster demo-cluster-01
-  frs component enable podinfo --cluster demo-cluster-01
+  frs component set podinfo --cluster demo-cluster-01 --enabled=false
+  frs component set podinfo --cluster demo-cluster-01 --enabled
   frs cluster delete demo-cluster-01              # everything goes
 
 Look at any object, with kubectl if you have it, or with curl:
