@@ -114,6 +114,44 @@ func (l removals) describe() string {
 	return strings.Join(parts, ", and ")
 }
 
+// removalWarning describes the removals of a change in one line; "" if Flux uninstalls nothing and no cluster leaves the fleet. Clusters that
+// leave a list or an environment have their own warnings.
+func (r Result) removalWarning(affectedNames []affected) string {
+	uninstalled := r.removals.count - r.removals.leaving - r.removals.unlisted - r.removals.moving
+	if uninstalled+r.removals.leaving == 0 {
+		return ""
+	}
+	things, on, leaving := map[string]bool{}, map[string]bool{}, map[string]bool{}
+	for _, a := range affectedNames {
+		for _, i := range r.removals.byName[a.name] {
+			switch i.Kind {
+			case KindCluster:
+				leaving[i.ID] = r.leavesFleet(a.before)
+				continue
+			case KindComponent:
+				things[i.ID] = true
+			default:
+				things[r.base.kinds.noun(i.Kind)+" "+i.ID] = true
+			}
+			on[a.id] = true
+		}
+	}
+	maps.DeleteFunc(leaving, func(_ string, leaves bool) bool { return !leaves })
+	const most = 3
+	var parts []string
+	if uninstalled > 0 {
+		parts = append(parts, fmt.Sprintf("Flux uninstalls %s on %s: %s on %s",
+			plural(uninstalled, "thing"), plural(len(on), "cluster"), firstIDs(sortedKeys(things), most), firstIDs(sortedKeys(on), most)))
+	}
+	switch {
+	case len(leaving) == 1:
+		parts = append(parts, "1 cluster leaves the fleet: "+list(sortedKeys(leaving)))
+	case len(leaving) > 1:
+		parts = append(parts, fmt.Sprintf("%d clusters leave the fleet: %s", len(leaving), firstIDs(sortedKeys(leaving), most)))
+	}
+	return strings.Join(parts, "; ")
+}
+
 // checkProtection refuses a change that removes anything from a cluster with deletion_protection, by whatever operation. The
 // setting before the change counts: lifting it takes a change of its own.
 func (l removals) checkProtection() error {

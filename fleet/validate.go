@@ -101,6 +101,11 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	if err := tx.guard.check(res); err != nil {
 		return res, err
 	}
+	if tx.guard.unreviewed() {
+		if w := res.removalWarning(affectedNames); w != "" {
+			res.Warnings = append([]string{w}, res.Warnings...) // first: a long list of headers is cut off
+		}
+	}
 	res.approval = func(planHash string) (approvalUse, error) {
 		if planHash == "" {
 			plan, err := res.plan(nil)

@@ -202,7 +202,7 @@ func TestNamespacePolicyMerged(t *testing.T) {
 	w.clock.advance(time.Hour)
 	w.patch("/namespaces/podinfo", `{"deletion_policy":"orphan"}`).want(200)
 	path := demoCluster + "/namespaces/podinfo"
-	require.Contains(t, w.delete(path+"?dry_run=true").want(200).header.Get("Warning"), "has not polled since")
+	require.Contains(t, strings.Join(w.delete(path+"?dry_run=true").want(200).warnings(), "\n"), "has not polled since")
 	w.clock.advance(16 * time.Minute)
 	require.Empty(t, w.delete(path).want(200).header.Values("Warning"))
 }
