@@ -196,7 +196,7 @@ func (tx *Tx) unassign(kind Kind, id string) clusterEdit {
 		if a == nil {
 			return false, tx.notFound(KindResourceType, kind.Endpoint())
 		}
-		tx.warnFromLayer(before, a, id)
+		tx.recordUnassigned(before.ID, a, id)
 		entries, err := a.openEntries(obj, id)
 		if err != nil {
 			return false, before.Unreadable(err)
@@ -216,18 +216,33 @@ func (tx *Tx) unassign(kind Kind, id string) clusterEdit {
 	}
 }
 
-// warnFromLayer warns that a definition removed from a cluster's own list stays on the cluster, because a layer assigns it.
+func (tx *Tx) recordUnassigned(cluster string, a *descriptor, id string) {
+	tx.notesMu.Lock()
+	defer tx.notesMu.Unlock()
+	tx.unassigned = append(tx.unassigned, unassigned{cluster, a, id})
+}
+
+// warnFromLayers warns of definitions removed from a cluster's own list that stay on the cluster, because a layer assigns them. It runs
+// after all edits: a later one may remove the definition from the layer, too.
+func (tx *Tx) warnFromLayers() {
+	for _, u := range tx.unassigned {
+		if cluster := tx.raw(KindCluster, u.cluster); cluster != nil && !cluster.Deleted() {
+			tx.warnFromLayer(cluster, u.list, u.id)
+		}
+	}
+}
+
+// warnFromLayer warns if a cluster has a definition only because a layer assigns it.
 func (tx *Tx) warnFromLayer(cluster *Document, a *descriptor, id string) {
-	e := tx.effective(cluster)
-	if e.chain == nil {
+	if _, own := a.enabled(cluster.own, id); own || len(tx.layers.ascending) == 0 {
 		return
 	}
-	if _, present := a.enabled(e, id); !present {
-		return
-	}
-	for _, d := range slices.Backward(e.chain.layers) {
+	for _, d := range slices.Backward(tx.matchingLayers(cluster.Cluster()).layers) {
 		if !slices.Contains(d.layer().assignedIDs(a), id) {
 			continue
+		}
+		if _, present := a.enabled(tx.effective(cluster), id); !present {
+			return
 		}
 		how := fmt.Sprintf("list it in the cluster's excludes (%s)", strings.TrimPrefix(a.pointer(), "/"))
 		if a.kind == KindComponent {

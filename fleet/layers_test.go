@@ -658,3 +658,30 @@ func TestTenThousandLayers(t *testing.T) {
 	})
 	require.LessOrEqual(t, made, 2*maxLayers)
 }
+
+// TestStaysWarningIsOfTheEnd: whether a layer keeps a definition on a cluster is decided on the fleet after the whole change.
+func TestStaysWarningIsOfTheEnd(t *testing.T) {
+	t.Parallel()
+	unassign := `{"op":"unassign_rolebinding","cluster_ids":["c2"],"rolebinding_id":"readers"}`
+	offLayer := `{"op":"unassign_rolebinding","layers":["base"],"rolebinding_id":"readers"}`
+	for name, tc := range map[string]struct {
+		change func(*Tx) error
+		stays  bool
+	}{
+		"unassigned":             {batch(unassign), true},
+		"deleted with cascade":   {remove(KindRoleBinding, "readers", DeleteOptions{Cascade: true}), false},
+		"off its layer, too":     {batch(unassign, offLayer), false},
+		"off its layer before":   {batch(offLayer, unassign), false},
+		"excluded, too":          {both(batch(unassign), patch(KindCluster, "c2", `{"excludes":{"rolebindings":["readers"]}}`)), false},
+		"assigned again":         {both(batch(unassign), assign("c2", KindRoleBinding, "readers", "")), false},
+		"component with cascade": {remove(KindComponent, "grafana", DeleteOptions{Cascade: true}), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := tiers(t, baseLayer, prodLayer)
+			w.state.rules.MaxRemovals = 100
+			w.must(both(assign("c2", KindRoleBinding, "readers", ""), assign("c2", KindComponent, "grafana", `{"oci_tag":"x"}`)))
+			require.Equal(t, tc.stays, strings.Contains(strings.Join(w.must(tc.change).Warnings, "\n"), "stays where it comes from layer"))
+		})
+	}
+}

@@ -27,7 +27,8 @@ type Tx struct {
 	work         work
 	filters      ClusterFilters
 	notesMu      sync.Mutex
-	notes        []string         // further warnings
+	notes        []string // further warnings
+	unassigned   []unassigned
 	layers       *layerResolution // with the edits of the Tx
 	layersEdited bool             // a layer differs from the base
 	byLabel      labelIndex
@@ -58,6 +59,13 @@ type Tx struct {
 
 	approvers  func(*State, Principal) (bool, Rights) // see [Tx.Approvers]
 	onBehalfOf []Principal
+}
+
+// unassigned is a definition that the Tx removes from the list of a cluster.
+type unassigned struct {
+	cluster string
+	list    *descriptor
+	id      string
 }
 
 // Result is the result of a Tx.

@@ -30,6 +30,7 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	if err := tx.updateSourceRecords(c.At); err != nil {
 		return Result{}, err
 	}
+	tx.warnFromLayers()
 	edits, changes, err := tx.changes(c.At)
 	if err != nil {
 		return Result{}, err
