@@ -153,8 +153,10 @@ func (tx *Tx) hasLastingChange(op api.RevisionOperation, key docKey) bool {
 	switch {
 	case list == nil:
 	case key.kind == KindCluster:
-		ids, _ := list.changedEntries(was.own, is.own)
-		return ids[op.ID]
+		if ids, _ := list.changedEntries(was.own, is.own); ids[op.ID] {
+			return true
+		}
+		return list.overrides != nil && list.overrides.differ(was.Cluster(), is.Cluster(), op.ID) // without an entry: a layer assigns it
 	case key.kind == KindLayer:
 		return list.layerDiffers(was, is, op.ID)
 	}

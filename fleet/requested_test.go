@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -92,4 +93,24 @@ func TestRequestedOperationsAreBounded(t *testing.T) {
 	stored, more, _ := Commit{Operations: text}.Requested()
 	require.Equal(t, 500, len(stored)+more)
 	require.NotEmpty(t, stored)
+}
+
+// TestOverrideLeavesTheChangeInTheSummary: the operations behind an override keep their effect, also a value that a cluster sets for a
+// component of a layer.
+func TestOverrideLeavesTheChangeInTheSummary(t *testing.T) {
+	t.Parallel()
+	for op, want := range map[string]string{
+		`{"op":"patch_values","cluster_ids":["c2"],"component_id":"grafana","values":{"replicas":9}}`:       "override freeze/we; set replicas of component/grafana on cluster/c2",
+		`{"op":"set_component","cluster_ids":["c2"],"component_id":"grafana","component_version":"18.0.0"}`: "override freeze/we; set component_version=18.0.0 of component/grafana on cluster/c2",
+	} {
+		w := tiers(t, baseLayer, prodLayer)
+		w.state.rules.MaxRemovals = 100
+		w.must(create(KindFreeze, `{"id":"we","reason":"CHG-1","all":true}`))
+		tx := w.state.Begin()
+		tx.Guard(Guard{OverrideFreezes: []string{"we"}})
+		require.NoError(t, batch(op)(tx))
+		res, err := tx.Finish(Commit{ID: uuid.New(), At: w.now, Actor: "test", Reason: "INC-1"})
+		require.NoError(t, err)
+		require.Equal(t, want, res.Commit.Summary(nil, 1))
+	}
 }
