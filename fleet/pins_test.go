@@ -584,3 +584,35 @@ func TestLayersOfPinnedCluster(t *testing.T) {
 	require.Equal(t, []string{"l"}, view.Layers)
 	require.NotNil(t, view.Pinned)
 }
+
+// TestPinnedClustersAreWarned: an accepted change that pinned clusters are not served names them, unless its plan did.
+func TestPinnedClustersAreWarned(t *testing.T) {
+	t.Parallel()
+	about := func(res Result) (out []string) {
+		for _, w := range res.Warnings {
+			if strings.Contains(w, "pinned") {
+				out = append(out, w)
+			}
+		}
+		return out
+	}
+	w := tiers(t, baseLayer, prodLayer)
+	w.state.rules.MaxRemovals = 100
+	bump := patch(KindComponent, "grafana", `{"component_version":"18.0.0"}`)
+	require.Empty(t, about(w.must(bump)))
+	require.Empty(t, about(w.must(pinAll("c2"))), "the pin itself changes no answer")
+	const one = "1 cluster is pinned and keeps what it is served: c2"
+	require.Equal(t, []string{one}, about(w.must(patch(KindCluster, "c2", `{"cluster_name":"renamed"}`))))
+	require.Equal(t, []string{one}, about(w.must(patch(KindCluster, "c2", `{"patches":{"grafana":{"replicas":"9"}}}`))))
+	require.Empty(t, about(w.must(patch(KindCluster, "c1", `{"cluster_name":"renamed"}`))), "another cluster")
+	w.must(pinAll("c3"))
+	const two = "2 clusters are pinned and keep what they are served: c2, c3"
+	layer := patch(KindLayer, "base", `{"rolebindings":[]}`)
+	planned := w.plan(layer)
+	require.NotContains(t, planned.Warnings, two, "a plan has its own warning")
+	res, err := w.try(both(func(tx *Tx) error { tx.Guard(Guard{PlanHash: planned.PlanHash}); return nil }, layer))
+	require.NoError(t, err)
+	require.Empty(t, about(res))
+	require.Equal(t, []string{two}, about(w.must(layer)))
+	require.Empty(t, about(w.must(unpinAll("c2"))), "it is served the changes now, and c3 is not concerned")
+}

@@ -103,8 +103,8 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 		return res, err
 	}
 	if tx.guard.unreviewed() {
-		if w := res.removalWarning(affectedNames); w != "" {
-			res.Warnings = append([]string{w}, res.Warnings...) // first: a long list of headers is cut off
+		if err := res.warnOfEffect(affectedNames); err != nil {
+			return res, err
 		}
 	}
 	res.approval = func(planHash string) (approvalUse, error) {
@@ -126,6 +126,23 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 		return res, err
 	}
 	return res.recordRemovals(affectedNames, tx.guard.PlanHash != "" || res.confirmedByRollout(), used)
+}
+
+// warnOfEffect warns of what is easily overlooked in a change without a plan. These warnings are first: a long list of headers is cut off.
+func (r *Result) warnOfEffect(affectedNames []affected) error {
+	var out []string
+	if w := r.removalWarning(affectedNames); w != "" {
+		out = append(out, w)
+	}
+	pinned, err := r.pending()
+	switch {
+	case len(pinned) == 1:
+		out = append(out, "1 cluster is pinned and keeps what it is served: "+pinned[0])
+	case len(pinned) > 1:
+		out = append(out, fmt.Sprintf("%d clusters are pinned and keep what they are served: %s", len(pinned), firstIDs(pinned, 3)))
+	}
+	r.Warnings = append(out, r.Warnings...)
+	return err
 }
 
 // checkFleet returns an error if the fleet is not valid after the edits.
