@@ -187,22 +187,24 @@ func (e *Effective) withSources(component string, p Problem) string {
 // adviseComponentsOn warns of settings that are allowed and probably a mistake.
 func adviseComponentsOn(c *checker, has *Effective) {
 	cl := has.cluster
-	var assigned map[string]bool // built for the first dependency
+	var enabled map[string]bool // of the assigned ones; built for the first dependency
 	for _, e := range cl.PlatformComponents {
 		doc, ok := c.next.definition(has, KindComponent, e.ID)
 		if !ok {
 			continue
 		}
 		p := doc.Component()
-		if len(p.DependsOn) > 0 && assigned == nil {
-			assigned = make(map[string]bool, len(cl.PlatformComponents))
+		if len(p.DependsOn) > 0 && enabled == nil {
+			enabled = make(map[string]bool, len(cl.PlatformComponents))
 			for _, e := range cl.PlatformComponents {
-				assigned[e.ID] = true
+				enabled[e.ID] = e.Enabled
 			}
 		}
 		for _, dep := range p.DependsOn {
-			if !assigned[dep] {
+			if on, assigned := enabled[dep]; !assigned {
 				c.warn("component %q depends on %q, which is not assigned to cluster %q", e.ID, dep, cl.ID)
+			} else if !on && e.Enabled {
+				c.warn("component %q depends on %q, which is disabled on cluster %q", e.ID, dep, cl.ID)
 			}
 		}
 		if flux := fluxsettings.Merge(p.Flux, e.Flux); fluxsettings.IgnoresInstallRemediation(flux) {

@@ -43,3 +43,18 @@ func TestEqualClustersAreReportedOnce(t *testing.T) {
 	require.Contains(t, clusters[1], `cluster "c3"`)
 	require.NotContains(t, clusters[1], "like it")
 }
+
+// TestDisabledDependencyIsAWarning: an enabled component whose dependency is disabled is reported like one whose dependency is missing.
+func TestDisabledDependencyIsAWarning(t *testing.T) {
+	t.Parallel()
+	const warning = `component "web" depends on "base", which is disabled on cluster "k"`
+	w := newWorld(t,
+		string(KindComponent), `{"id":"base","component_path":"p","oci_url":"https://c.example.com"}`,
+		string(KindComponent), `{"id":"web","component_path":"p","oci_url":"https://c.example.com","depends_on":["base"]}`,
+		string(KindCluster), `{"id":"k","cluster_dns":"k.example.com","environment":"dev","platform_components":[{"id":"base"},{"id":"web"}]}`)
+	disabled := assign("k", KindComponent, "base", `{"enabled":false}`)
+	require.Contains(t, w.must(disabled).Warnings, warning)
+	require.NotContains(t, w.must(patch(KindCluster, "k", `{"labels":{"a":"b"}}`)).Warnings, warning, "it was so before")
+	require.NotContains(t, w.must(assign("k", KindComponent, "base", `{"enabled":true}`)).Warnings, warning)
+	require.NotContains(t, w.must(both(disabled, assign("k", KindComponent, "web", `{"enabled":false}`))).Warnings, warning, "both are disabled")
+}
