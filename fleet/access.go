@@ -419,6 +419,9 @@ func checkAccessScope(c *checker, a *access) {
 	if on.Selector != "" && strings.TrimSpace(on.Selector) == "" {
 		c.problem("/on/selector", "must not be empty; without limits, omit it")
 	}
+	if on.Selector != "" && len(c.next.clustersWhere(a.selector.Matches)) == 0 {
+		c.warn("access document %q matches no cluster", a.ID)
+	}
 	if a.may(RightAdmin) {
 		c.problem("/on", "the right admin cannot be limited: its holder could grant itself every right")
 	}

@@ -35,6 +35,9 @@ var strategyKind = kindRules{
 		}
 		checkStages(c, s.Stages)
 		checkSettings(c, &RolloutSettings{Gate: s.Gate}, s.Stages)
+		if len(c.problems) == 0 {
+			warnOfEmptyStages(c, s)
+		}
 	},
 	bound: func(any) int { return 0 },
 	view: func(d *Document) any {
@@ -45,6 +48,15 @@ var strategyKind = kindRules{
 		}
 		return &view
 	},
+}
+
+// warnOfEmptyStages warns of selectors that match no cluster, often because of a typing error.
+func warnOfEmptyStages(c *checker, s *strategy) {
+	for _, stage := range s.Stages {
+		if selector, err := ParseSelector(stage.Selector); stage.Selector != "" && err == nil && len(c.next.clustersWhere(selector.Matches)) == 0 {
+			c.warn("stage %q of strategy %q selects no cluster", stage.Name, s.ID)
+		}
+	}
 }
 
 // normalizeStrategy omits fields with their default values, which the API shows or a person writes into a file.
