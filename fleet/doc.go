@@ -35,10 +35,10 @@
 //  7. tx.go and requested.go: edits of a State, and the requested operations that the commit records. tx_documents.go,
 //     tx_delete.go, decommission.go, assignments.go and patches.go edit one document, the lists of a cluster, and values with field
 //     managers, etag.go makes an edit depend on the version that its author knows. tx_layers.go resolves layers with the edits. batch.go,
-//     restore.go, revert.go with revert_direction.go, layer_edits.go and adopt.go edit many documents, batch_run.go runs the operations of a batch,
+//     restore.go, revert.go with revert_direction.go, layer_edits.go and adopt.go edit many documents, adoptable.go finds the settings that all clusters of a layer share, batch_run.go runs the operations of a batch,
 //     seed.go creates the first documents.
 //  8. validate.go validates a change, with the collected problems of tx_validation.go. missing_variables.go, secret_values.go, namespace_removals.go, dependents.go, layer_changes.go and
-//     answer_size.go check the clusters that a change affects indirectly. secret_names.go decides which values look like secrets.
+//     answer_size.go check the clusters that a change affects indirectly, shadowed.go finds settings of layers that reach no cluster, fleet_limits.go limits how many documents there are. secret_names.go decides which values look like secrets.
 //  9. affected.go finds the clusters whose polls change, removals.go the objects that they lose. guard.go and budget.go limit
 //     these removals, orphans.go records objects that Flux keeps.
 //  10. input_list.go, effects.go and plan.go: the preview of a change.
@@ -52,7 +52,8 @@
 //     rollout_conflicts.go refuses changes that cannot be merged with those of open rollouts. rollout_gates.go,
 //     rollout_check.go, rollout_validation.go and rollout_removals.go validate rollouts, rollout_waits.go finds what a stage waits for, rollouts.go creates and changes rollouts,
 //     rollout_inputs.go finds the inputs that they change, rollout_next.go decides how they advance.
-//  14. freezes.go: times at which the answers to some clusters must not change. pins.go stores what a cluster is served when it is
+//  14. freezes.go: times at which the answers to some clusters must not change. freeze_times.go and window_times.go say when that is, by the
+//     clocks of time zones: freezes with times, and maintenance windows. pins.go stores what a cluster is served when it is
 //     pinned. frozen.go finds the frozen and pinned clusters because of which a change is refused, and the pinned ones that it reaches later.
 //  15. access.go: the rights of identities. scope.go and scope_versions.go refuse changes that these do not permit. visible.go selects the
 //     documents that they permit to read. rights_trial.go tries changes of one document for package access. session_ends.go: ended sessions of people.

@@ -15,9 +15,9 @@
 //  1. store.go: [Store], the contract of every backend, and its errors. storetest is the suite that proves it; sqlite and
 //     postgres are the backends.
 //  2. replica.go: [Replica], one process's copy of the fleet, which the server uses. replica_follow.go and replica_chunks.go
-//     read the log, replica_update.go commits, staleness.go decides whether the State may be served.
+//     read the log, replica_update.go commits, for which idle_timeout.go permits more time the larger they are, staleness.go decides whether the State may be served.
 //  3. Replaced histories: replica_quarantine.go decides what is served meanwhile, quarantine.go is the record that all processes
 //     share, acceptance.go ends it.
-//  4. replica_disk.go and the package localstate: the State on disk, for a restart without the store.
+//  4. replica_disk.go and the package localstate: the State on disk, for a restart without the store; boottime.go reads the clock that measures its age.
 //  5. chain.go and verify.go: the hash chain that reveals altered history. copy.go and retention.go: whole logs.
 package store

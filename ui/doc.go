@@ -19,7 +19,8 @@
 // Reading order:
 //
 //  1. ui.go: settings, routes, and the handler of a page. request.go: one page request, and its in-process API client.
-//  2. session.go, sign_in_issuer.go, cookie.go, ended_sessions.go, session_limit.go: sign-in, the encrypted session, sign-out, limits.
+//  2. session.go: sign-in with a token, and sign-out. sign_in_issuer.go: sign-in at an OIDC issuer. cookie.go: the encrypted session, and
+//     over which connections it may be sent. ended_sessions.go and session_limit.go: sessions that ended, and how many pages one may open.
 //  3. render.go and format.go: templates, error pages, and the functions that templates call.
 //  4. kinds.go: the kinds of documents. overview.go, clusters.go, cluster.go, components.go, layers.go, rollouts.go, definitions.go, changes.go with change_rows.go and change_runs.go,
 //     and search.go: one page each. diff.go and document_groups.go: documents before and after.
