@@ -72,7 +72,7 @@ func edits(file string, err error) error {
 	case apiclient.ErrorCode(err) == "stale":
 		return conn.WithHint(err, "another client changed it since: edit it again. Your version is kept in "+file)
 	}
-	return conn.WithHint(err, fmt.Sprintf("nothing was changed. Your version is kept in %s; to use it: diff -f %s, apply -f %s", file, file, file))
+	return conn.WithHint(err, fmt.Sprintf("nothing was changed. Your version is kept in %s; to use it, run the same command with VISUAL='cp %s'", file, file))
 }
 
 // changeEdited sends the difference between a document's text before and after the edit. version is the document's ETag, or if a

@@ -107,7 +107,7 @@ func TestEditAtTheTerminal(t *testing.T) {
 	if text, err := os.ReadFile(kept[1]); err != nil || !strings.Contains(string(text), "component_version: 6.9.0\n") {
 		t.Errorf("%v: %s", err, text)
 	}
-	person.Stdin = typed(t, "y\n")
+	person.Stdin, variables["VISUAL"] = typed(t, "y\n"), "cp "+kept[1] // as the hint says
 	if got := run(t, person, variables, "edit", "component", "podinfo"); got.stdout != "component/podinfo changed (revision 2, 1 cluster)\n" {
 		t.Errorf("exit %d\n%s%s", got.code, got.stdout, got.stderr)
 	}
