@@ -31,6 +31,9 @@ func SubjectText(sub api.AccessSubject) string {
 	if sub.Token != "" {
 		return "token " + sub.Token
 	}
+	if sub.Source != "" {
+		return "source " + sub.Source
+	}
 	parts := []string{sub.Issuer}
 	for _, group := range sub.Groups {
 		parts = append(parts, "group="+group)
