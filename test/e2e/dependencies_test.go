@@ -67,7 +67,7 @@ func TestDependencies(t *testing.T) {
 	c.unchanged("a failed dependency", before, running...)
 
 	// Without the dependency they have their sources like other components. With it again, neither is reinstalled.
-	c.cli("component", "disable", "dep-tree", "--cluster", c.id, "--yes")
+	c.cli("component", "set", "dep-tree", "--enabled=false", "--cluster", c.id, "--yes")
 	c.gone(fluxAPI, "ResourceSet", c.ns, "gate-dep-chart")
 	c.gone(sourceAPI, "HelmRepository", c.ns, "gated-dep-chart")
 	c.gone(sourceAPI, "OCIRepository", c.ns, "gated-dep-oci")
@@ -77,7 +77,7 @@ func TestDependencies(t *testing.T) {
 	inUse := []*unstructured.Unstructured{
 		c.exists(sourceAPI, "HelmRepository", c.ns, "charts-dep-chart"), c.exists(sourceAPI, "OCIRepository", c.ns, "charts-dep-oci"),
 	}
-	c.cli("component", "enable", "dep-tree", "--cluster", c.id)
+	c.cli("component", "set", "dep-tree", "--enabled", "--cluster", c.id)
 	c.waits("dep-chart", "platform-dep-tree")
 	// The dependency is not ready, so there is no other source yet: Flux must not delete these.
 	for _, source := range inUse {

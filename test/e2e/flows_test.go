@@ -27,10 +27,10 @@ func TestCommandLine(t *testing.T) {
 	c.field(deployment, int64(3), "status", "readyReplicas")
 
 	// Off, and on again with the value it had.
-	c.cli("component", "disable", "flow-web", "--cluster", c.id, "--yes")
+	c.cli("component", "set", "flow-web", "--enabled=false", "--cluster", c.id, "--yes")
 	c.gone("apps/v1", "Deployment", "flow-web", "flow-web")
 	c.gone(helmAPI, "HelmRelease", c.ns, release.GetName())
-	c.cli("component", "enable", "flow-web", "--cluster", c.id)
+	c.cli("component", "set", "flow-web", "--enabled", "--cluster", c.id)
 	c.field(deployment, int64(3), "spec", "replicas")
 
 	// A binding whose role changes, which Kubernetes does not allow in place.
@@ -163,7 +163,7 @@ func TestOCI(t *testing.T) {
 	c.cli("component", "set", "oci-tree", "--target-namespace", "oci-chart", "--yes", "--confirm", "prod")
 	c.field(c.exists("v1", "ConfigMap", "oci-chart", "oci-tree"), "v2", "data", "tag")
 	c.gone("v1", "ConfigMap", "default", "oci-tree")
-	c.cli("component", "disable", "oci-env", "--cluster", c.id, "--yes", "--confirm", "prod")
+	c.cli("component", "set", "oci-env", "--enabled=false", "--cluster", c.id, "--yes", "--confirm", "prod")
 	c.gone("v1", "ConfigMap", "default", "oci-env")
 }
 
