@@ -178,6 +178,15 @@ func (tx *Tx) reached(edits []edit, res *Result) (map[docKey]bool, error) {
 	return out, nil
 }
 
+// ReadGrants identifies the documents of one revision that the State has: equal texts, equal documents. It is empty for a State with all
+// documents.
+func (s *State) ReadGrants() string {
+	if s.visible == nil {
+		return ""
+	}
+	return "limited " + Rights{grants: s.visible.grants}.ReadGrants()
+}
+
 // ReadGrants identifies what rights permit to read in one State: equal texts, equal results of VisibleTo.
 func (r Rights) ReadGrants() string {
 	var ids []string

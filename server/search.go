@@ -299,7 +299,7 @@ func (x *searchIndex) indexClusters(st *fleet.State) {
 }
 
 // searchCache keeps the indexes of the newest revision as principals may read it, so that only the first keystroke after a commit reads all
-// clusters and the store. The keys are rights to read: see [fleet.Rights.ReadGrants].
+// clusters and the store. The keys are those of [fleet.State.ReadGrants].
 type searchCache struct {
 	mu    sync.Mutex
 	head  fleet.Head
@@ -308,10 +308,7 @@ type searchCache struct {
 
 // searchIndex returns the index for the sender of a request. The store is read without the lock, so that a slow read delays no other search.
 func (s *Server) searchIndex(r *request) (*searchIndex, error) {
-	key, head, k := "", r.state.Head(), &s.searchCache
-	if subject := r.principal.Subject; subject != nil {
-		key = r.state.Rights(subject, s.cfg.Now()).ReadGrants()
-	}
+	key, head, k := r.state.ReadGrants(), r.state.Head(), &s.searchCache
 	if known := k.of(head, key); known != nil {
 		return known, nil
 	}

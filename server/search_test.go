@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -110,4 +111,28 @@ func TestSearchIsLimited(t *testing.T) {
 	require.Empty(t, w.search("secret-tool", as...))
 	require.NotContains(t, fmt.Sprint(w.search("secret-tool", reader...)), "token ", "only administrators may read tokens")
 	require.Contains(t, fmt.Sprint(w.search("secret-tool")), "token ")
+}
+
+// TestRightsThatEndDuringASearch: what a search finds for its sender is never kept for others, also if an access document expires between
+// the check of the sender's rights and the search.
+func TestRightsThatEndDuringASearch(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.clusters(2, "qa")
+	w.patch("/clusters/qa-01", `{"labels":{"team":"web"}}`).want(200)
+	w.patch("/clusters/qa-00", `{"labels":{"team":"database"}}`).want(200)
+	w.create("/access", accessFor("web", `["read"]`, `{"selector":"team=web"}`))
+	w.create("/access", accessFor("database", `["read"]`, `{"selector":"team=database"}`))
+	as := bearer(w.issue(scopedBody).secret)
+	const both = "label team=database!"
+	for calls := range 20 {
+		ends := `{"expires_at":"` + w.clock.Now().Add(time.Minute).Format(time.RFC3339) + `"}`
+		w.patch("/access/database", ends).want(200)
+		w.clock.advanceAfter(calls, 2*time.Minute)
+		w.get("/search?q=team%3Ddatabase", as...)
+		w.clock.advanceAfter(0, 0)
+		w.clock.advance(2 * time.Minute)
+		require.NotContains(t, w.search("team=database", as...), both, "after %d calls", calls)
+		require.Contains(t, w.search("team=database"), both)
+	}
 }

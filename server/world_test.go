@@ -44,11 +44,30 @@ var start = time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC)
 
 // clock is the time of a world, which stands still until a test moves it.
 type clock struct {
-	mu  sync.Mutex
-	now time.Time
+	mu    sync.Mutex
+	now   time.Time
+	until int           // calls of Now until it advances by itself; 0: it does not
+	by    time.Duration // by which it does
 }
 
-func (c *clock) Now() time.Time { c.mu.Lock(); defer c.mu.Unlock(); return c.now }
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.now
+	if c.until > 0 {
+		if c.until--; c.until == 0 {
+			c.now = c.now.Add(c.by)
+		}
+	}
+	return now
+}
+
+// advanceAfter lets the clock advance after some calls of Now, in the middle of a request.
+func (c *clock) advanceAfter(calls int, d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.until, c.by = calls, d
+}
 
 func (c *clock) advance(d time.Duration) { c.mu.Lock(); defer c.mu.Unlock(); c.now = c.now.Add(d) }
 
