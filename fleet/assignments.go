@@ -224,12 +224,16 @@ func (tx *Tx) recordUnassigned(cluster string, a *descriptor, id string) {
 
 // warnFromLayers warns of definitions removed from a cluster's own list that stay on the cluster, because a layer assigns them. It runs
 // after all edits: a later one may remove the definition from the layer, too.
-func (tx *Tx) warnFromLayers() {
+func (tx *Tx) warnFromLayers() error {
 	for _, u := range tx.unassigned {
+		if err := tx.work.stopped(); err != nil { // there may be one for each cluster and operation
+			return err
+		}
 		if cluster := tx.raw(KindCluster, u.cluster); cluster != nil && !cluster.Deleted() {
 			tx.warnFromLayer(cluster, u.list, u.id)
 		}
 	}
+	return nil
 }
 
 // warnFromLayer warns if a cluster has a definition only because a layer assigns it.

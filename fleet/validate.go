@@ -30,7 +30,9 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	if err := tx.updateSourceRecords(c.At); err != nil {
 		return Result{}, err
 	}
-	tx.warnFromLayers()
+	if err := tx.warnFromLayers(); err != nil {
+		return Result{}, err
+	}
 	edits, changes, err := tx.changes(c.At)
 	if err != nil {
 		return Result{}, err
