@@ -419,7 +419,7 @@ func checkAccessScope(c *checker, a *access) {
 	if on.Selector != "" && strings.TrimSpace(on.Selector) == "" {
 		c.problem("/on/selector", "must not be empty; without limits, omit it")
 	}
-	if on.Selector != "" && len(c.next.clustersWhere(a.selector.Matches)) == 0 {
+	if on.Selector != "" && !c.next.hasCluster(a.selector.Matches) {
 		c.warn("access document %q matches no cluster", a.ID)
 	}
 	if a.may(RightAdmin) {

@@ -182,11 +182,19 @@ func (a *descriptor) removeExclusion(obj map[string]any, id string) error {
 // Unassign removes a definition from a cluster's list, and a component's patches with it. It does nothing if the definition
 // is not on the list.
 func (tx *Tx) Unassign(cluster string, kind Kind, id string) (*Document, error) {
+	tx.noteUnknown(kind, id)
 	doc, err := tx.editCluster(cluster, tx.unassign(kind, id))
 	if err == nil {
 		tx.recordOperation(onCluster("unassign_"+tx.descriptor(kind).verbSuffix(), cluster, kind, id, nil))
 	}
 	return doc, err
+}
+
+// noteUnknown warns that the definition to unassign does not exist, often because of a typing error.
+func (tx *Tx) noteUnknown(kind Kind, id string) {
+	if a := tx.descriptor(kind); a != nil && tx.raw(kind, id) == nil {
+		tx.note("there is no %s %q", a.rules.noun, id)
+	}
 }
 
 // unassign returns the edit of Unassign.
@@ -203,9 +211,6 @@ func (tx *Tx) unassign(kind Kind, id string) clusterEdit {
 		}
 		left := slices.DeleteFunc(slices.Clone(entries), unstructured.HasID(id))
 		if len(left) == len(entries) {
-			if tx.raw(kind, id) == nil {
-				tx.note("there is no %s %q", a.rules.noun, id)
-			}
 			return false, nil
 		}
 		a.setEntries(obj, left)
@@ -216,17 +221,23 @@ func (tx *Tx) unassign(kind Kind, id string) clusterEdit {
 	}
 }
 
+// maxUnassigned limits the memory and the time that warnFromLayers needs. Its warnings name definitions and layers, not clusters, so more
+// clusters rarely add one.
+const maxUnassigned = 20_000
+
 func (tx *Tx) recordUnassigned(cluster string, a *descriptor, id string) {
 	tx.notesMu.Lock()
 	defer tx.notesMu.Unlock()
-	tx.unassigned = append(tx.unassigned, unassigned{cluster, a, id})
+	if len(tx.unassigned) < maxUnassigned {
+		tx.unassigned = append(tx.unassigned, unassigned{cluster, a, id})
+	}
 }
 
 // warnFromLayers warns of definitions removed from a cluster's own list that stay on the cluster, because a layer assigns them. It runs
 // after all edits: a later one may remove the definition from the layer, too.
 func (tx *Tx) warnFromLayers() error {
 	for _, u := range tx.unassigned {
-		if err := tx.work.stopped(); err != nil { // there may be one for each cluster and operation
+		if err := tx.work.stopped(); err != nil {
 			return err
 		}
 		if cluster := tx.raw(KindCluster, u.cluster); cluster != nil && !cluster.Deleted() {

@@ -37,6 +37,7 @@ func (b *Batch) clusterOperation(op api.Operation) (clusterEdit, error) {
 	case "assign":
 		return b.tx.assign(definition.kind, id, settings), nil
 	case "unassign":
+		b.tx.noteUnknown(definition.kind, id)
 		return b.tx.unassign(definition.kind, id), nil
 	case "set":
 		return b.tx.ifAssigned(op.ComponentID, b.tx.assign(KindComponent, op.ComponentID, settings)), nil

@@ -5,8 +5,8 @@ import "slices"
 // Guard sets the guard that Finish applies.
 func (tx *Tx) Guard(g Guard) { tx.guard = g }
 
-// unreviewed reports whether the change is made without a plan of its effect, so that its warnings must tell the effect.
-func (g Guard) unreviewed() bool { return g.PlanHash == "" && !g.Off && !g.proposed }
+// withoutPlan reports whether the change is made without the plan_hash of a plan, so that its warnings must describe the effect.
+func (g Guard) withoutPlan() bool { return g.PlanHash == "" && !g.Off && !g.proposed }
 
 // check applies the guard to the result of a Tx.
 func (g Guard) check(r Result) error {

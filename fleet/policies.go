@@ -116,7 +116,7 @@ func checkPolicy(c *checker, p *Policy) {
 	c.oneOf("/action", p.Action, PolicyDeny, PolicyWarn, PolicyApprove)
 	if m := p.Match; m != nil {
 		c.atMost("/match/environments", len(m.Environments), maxPolicyEnvironments, "environments")
-		if len(c.next.clustersWhere(p.Matches)) == 0 {
+		if !c.next.hasCluster(p.Matches) {
 			c.warn("policy %q matches no cluster", p.ID)
 		}
 	}

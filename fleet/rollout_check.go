@@ -53,7 +53,7 @@ var strategyKind = kindRules{
 // warnOfEmptyStages warns of selectors that match no cluster, often because of a typing error.
 func warnOfEmptyStages(c *checker, s *strategy) {
 	for _, stage := range s.Stages {
-		if selector, err := ParseSelector(stage.Selector); stage.Selector != "" && err == nil && len(c.next.clustersWhere(selector.Matches)) == 0 {
+		if selector, err := ParseSelector(stage.Selector); stage.Selector != "" && err == nil && !c.next.hasCluster(selector.Matches) {
 			c.warn("stage %q of strategy %q selects no cluster", stage.Name, s.ID)
 		}
 	}

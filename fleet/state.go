@@ -90,6 +90,11 @@ func (s *State) clustersWhere(concerned func(*api.Cluster) bool) (out []*api.Clu
 	return out
 }
 
+// hasCluster reports whether a live cluster matches.
+func (s *State) hasCluster(matches func(*api.Cluster) bool) bool {
+	return slices.ContainsFunc(s.All(KindCluster), func(d *Document) bool { return matches(d.Cluster()) })
+}
+
 // All returns the documents of a kind sorted by id, without decommissioned clusters.
 func (s *State) All(kind Kind) []*Document {
 	live := func(d *Document) bool { return !d.Deleted() }

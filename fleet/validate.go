@@ -104,7 +104,7 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	if err := tx.guard.check(res); err != nil {
 		return res, err
 	}
-	if tx.guard.unreviewed() {
+	if tx.guard.withoutPlan() {
 		if err := res.warnOfEffect(affectedNames); err != nil {
 			return res, err
 		}

@@ -261,7 +261,7 @@ func checkWebhook(c *checker, w *Webhook) {
 	for i, event := range w.Events[:min(len(w.Events), maxWebhookEvents)] {
 		c.oneOf(fmt.Sprintf("/events/%d", i), event, webhookEvents...)
 	}
-	if w.Selector != "" && len(c.next.clustersWhere(w.SelectsCluster)) == 0 {
+	if w.Selector != "" && !c.next.hasCluster(w.SelectsCluster) {
 		c.warn("webhook %q matches no cluster", w.ID)
 	}
 	if w.unknown {

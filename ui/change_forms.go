@@ -224,7 +224,7 @@ func (req *pageRequest) deleteForm(k kind) changeForm {
 	op, noun := api.Operation{Op: client.OpDelete, Kind: k.name, ID: id}, strings.TrimPrefix(k.name, "platform_")
 	command := "frs " + strings.ReplaceAll(noun, "_", "-") + " delete " + id
 	if typeID, found := strings.CutPrefix(k.name, client.KindResource+"/"); found {
-		op.Kind, op.Type, command = client.KindResource, typeID, "frs resource delete "+typeID+" "+id
+		op.Kind, op.Type, command = client.KindResource, typeID, "frs resource "+typeID+" delete "+id
 	}
 	form := changeForm{
 		Headline: "Delete " + kindName(k.name) + " " + id, Button: "Delete", NoChange: "Already deleted.", NavSection: cmp.Or(k.section, "definitions"), Destructive: true,

@@ -46,12 +46,12 @@ func (p *Page) newPageRequest(w http.ResponseWriter, r *http.Request, s session)
 
 // get requests a path of the API, for documents of any kind.
 func (req *pageRequest) get(path, query string) (*http.Response, error) {
-	api := req.fleet.ClientInterface.(*rawclient.Client)
-	r, err := http.NewRequestWithContext(req.r.Context(), http.MethodGet, strings.TrimSuffix(api.Server, "/")+path+"?"+query, http.NoBody)
+	fleet := req.fleet.ClientInterface.(*rawclient.Client)
+	r, err := http.NewRequestWithContext(req.r.Context(), http.MethodGet, strings.TrimSuffix(fleet.Server, "/")+path+"?"+query, http.NoBody)
 	if err != nil {
 		return nil, err
 	}
-	return api.Client.Do(r)
+	return fleet.Client.Do(r)
 }
 
 // identify reads the identity of the token from the API. It fails with errMayNotRead for tokens that may not read.

@@ -23,7 +23,7 @@ var otherTools = map[string]string{
 	"component policy show":    "component get NAME",
 	"component enable":         "component set NAME --enabled, with --cluster, --selector, --all or --layer",
 	"component disable":        "component set NAME --enabled=false, with --cluster, --selector, --all or --layer",
-	"cluster protect":          "cluster set NAME --deletion-protection",
+	"cluster protect":          "cluster set NAME --deletion-protection, or --deletion-protection=false",
 	"cluster suspend":          "cluster pin NAME",
 	"cluster resume":           "cluster unpin NAME",
 

@@ -109,13 +109,27 @@ func (n Kind) CreateOperation(id string, fields map[string]any) planview.Operati
 	document := map[string]any{}
 	for name, value := range fields {
 		if part, ok := value.(changes); ok {
-			value = mergeOver(json.RawMessage("{}"), part)
+			value = withoutNull(part)
 		}
 		document[name] = value
 	}
 	op := n.ChangeOperation("put", id, document)
 	op["if_absent"] = true
 	return op
+}
+
+// withoutNull returns an object without the keys that changes remove.
+func withoutNull(object map[string]any) map[string]any {
+	out := map[string]any{}
+	for name, value := range object {
+		if below, ok := value.(map[string]any); ok {
+			value = withoutNull(below)
+		}
+		if value != nil {
+			out[name] = value
+		}
+	}
+	return out
 }
 
 // AssignOperation returns the name of the operation that assigns or unassigns a document of the kind: VERB_component.
