@@ -122,7 +122,7 @@ func TestAnyKindIsExcluded(t *testing.T) {
 	polled := func() []string { return ids(inputsOf(t, w.state, quotaDNS, kindQuota)) }
 	require.Contains(t, polled(), "spare")
 	res := w.must(patch(KindCluster, "k0", `{"excludes":{"quotas":["spare"]}}`))
-	require.Empty(t, res.Warnings)
+	require.Equal(t, []string{"Flux uninstalls 1 thing on 1 cluster: quota spare on k0"}, res.Warnings)
 	require.Equal(t, []string{"b", "a"}, polled())
 	cluster, _ := w.state.Get(KindCluster, "k0")
 	shown, err := json.Marshal(cluster.View())
