@@ -47,7 +47,8 @@ var (
 )
 
 func prefers(scheme string) chromedp.Action {
-	return emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}})
+	// Without transitions: axe would read colors between those of two themes.
+	return emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"}})
 }
 
 // looksGood requires that the open page fits wide and narrow screens and is accessible in both themes, and takes pictures of it.
