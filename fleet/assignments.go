@@ -183,6 +183,10 @@ func (a *descriptor) removeExclusion(obj map[string]any, id string) error {
 // is not on the list.
 func (tx *Tx) Unassign(cluster string, kind Kind, id string) (*Document, error) {
 	tx.noteUnknown(kind, id)
+	return tx.unassignFrom(cluster, kind, id)
+}
+
+func (tx *Tx) unassignFrom(cluster string, kind Kind, id string) (*Document, error) {
 	doc, err := tx.editCluster(cluster, tx.unassign(kind, id))
 	if err == nil {
 		tx.recordOperation(onCluster("unassign_"+tx.descriptor(kind).verbSuffix(), cluster, kind, id, nil))

@@ -14,7 +14,7 @@ func (tx *Tx) unassignEverywhere(kind Kind, id string) (err error) {
 	for _, user := range tx.referrers(kind, id) {
 		switch user.Kind {
 		case KindCluster:
-			_, err = tx.Unassign(user.ID, kind, id)
+			_, err = tx.unassignFrom(user.ID, kind, id)
 		case KindLayer:
 			_, err = tx.edit(user, func(obj map[string]any) map[string]any { return tx.descriptor(kind).removeFromLayer(obj, id) })
 		default:
