@@ -71,17 +71,8 @@ func (v kindCommands) createAndAssign(c *cli.Context, id string, doc map[string]
 		}
 		return v.create(c, id, doc, setValues...)
 	}
-	put := v.ChangeOperation("put", id, doc)
-	if !c.Bool("update") {
-		put = v.CreateOperation(id, doc)
-	}
-	ops := append(append([]change.Operation{put}, setValues...), on.Operation(v.AssignOperation("assign"), kinds.WithID(v.Kind, id, given)))
-	ch := change.Change{Operations: change.FixedOperations(ops...)}
-	if !c.Bool("update") {
-		ch.Refused = func(client conn.Client, err error) error {
-			return v.explainConflict(c, client, id, doc, err, "to assign it unchanged, omit these fields; --update changes it for every cluster, and --update --plan shows the effect.")
-		}
-	}
+	ch := v.creation(c, id, doc, "to assign it unchanged, omit these fields; --update changes it for every cluster, and --update --plan shows the effect.",
+		append(setValues, on.Operation(v.AssignOperation("assign"), kinds.WithID(v.Kind, id, given)))...)
 	if cluster, ok := on.Single(); ok {
 		ch.Show = func(_ conn.Client, a conn.Answer) error {
 			results, err := change.ResultsOf(a)

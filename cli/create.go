@@ -22,14 +22,19 @@ func updateFlag() cli.Flag {
 
 // create creates a document. With --update it changes the given fields of one that exists, which is a conflict otherwise.
 func (v kindCommands) create(c *cli.Context, id string, doc map[string]any, more ...change.Operation) error {
-	ch := change.Change{Operations: change.FixedOperations(append(v.ChangeOperations("put", id, doc), more...)...)}
+	hint := fmt.Sprintf("%s set changes it, and so does --update; --plan shows the effect.", v.Command())
+	return v.PerformOn(c, v.Kind, v.creation(c, id, doc, hint, more...))
+}
+
+// creation is the change of create, with further operations. hint says what to do about a document that exists with other values.
+func (v kindCommands) creation(c *cli.Context, id string, doc map[string]any, hint string, more ...change.Operation) (ch change.Change) {
+	ops := v.ChangeOperations("put", id, doc)
 	if !c.Bool("update") {
-		ch.Operations = change.FixedOperations(append([]change.Operation{v.CreateOperation(id, doc)}, more...)...)
-		ch.Refused = func(client conn.Client, err error) error {
-			return v.explainConflict(c, client, id, doc, err, fmt.Sprintf("%s set changes it, and so does --update; --plan shows the effect.", v.Command()))
-		}
+		ops = []change.Operation{v.CreateOperation(id, doc)}
+		ch.Refused = func(client conn.Client, err error) error { return v.explainConflict(c, client, id, doc, err, hint) }
 	}
-	return v.PerformOn(c, v.Kind, ch)
+	ch.Operations = change.FixedOperations(append(ops, more...)...)
+	return ch
 }
 
 // explainConflict adds the fields in which an existing document differs from the command line to a conflict about them, and what to do.
