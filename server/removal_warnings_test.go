@@ -111,3 +111,20 @@ func TestRemovalWarningOfALimitedReader(t *testing.T) {
 	require.Contains(t, whole[0], " on 1 cluster: ")
 	require.Equal(t, whole, w.do("PATCH", "/clusters/web-01", body, append([]string{"Content-Type", mergePatchType}, as...)...).want(200).uninstalls())
 }
+
+// TestWarningsAreOfVisibleDocuments: a principal whose right to read has limits gets the warnings of the documents that it may read. Those of
+// the whole fleet would tell whether a hidden cluster matches a selector.
+func TestWarningsAreOfVisibleDocuments(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.create("/clusters", `{"id":"zebra-01","cluster_dns":"zebra-01.example.com","environment":"dev","labels":{"team":"zebra"}}`)
+	as := bearer(w.issue(scopedBody).secret)
+	w.create("/access", accessFor("clusters", `["read"]`, `{"selector":"team=web"}`))
+	w.create("/access", accessFor("strategies", `["read","write"]`, `{"kinds":["strategy"]}`))
+	for _, team := range []string{"zebra", "absent"} {
+		body := `{"id":"waves","stages":[{"name":"one","selector":"team=` + team + `"}]}`
+		require.Equal(t, team == "absent", strings.Contains(w.post("/strategies?dry_run=true", body).want(200).header.Get("Warning"), "selects no cluster"))
+		mine := w.do("POST", "/strategies?dry_run=true", body, append([]string{"Content-Type", "application/json"}, as...)...).want(200)
+		require.Contains(t, mine.header.Get("Warning"), "selects no cluster", team)
+	}
+}
