@@ -35,10 +35,11 @@
 //  7. tx.go and requested.go: edits of a State, and the requested operations that the commit records. tx_documents.go,
 //     tx_delete.go, decommission.go, assignments.go and patches.go edit one document, the lists of a cluster, and values with field
 //     managers, etag.go makes an edit depend on the version that its author knows. tx_layers.go resolves layers with the edits. batch.go,
-//     restore.go, revert.go with revert_direction.go, layer_edits.go and adopt.go edit many documents, adoptable.go finds the settings that all clusters of a layer share, batch_run.go runs the operations of a batch,
-//     seed.go creates the first documents.
+//     restore.go, revert.go with revert_direction.go, layer_edits.go and adopt.go edit many documents, adoptable.go finds the settings
+//     that all clusters of a layer share. batch_run.go runs the operations of a batch, seed.go creates the first documents.
 //  8. validate.go validates a change, with the collected problems of tx_validation.go. missing_variables.go, secret_values.go, namespace_removals.go, dependents.go, layer_changes.go and
-//     answer_size.go check the clusters that a change affects indirectly, shadowed.go finds settings of layers that reach no cluster, fleet_limits.go limits how many documents there are. secret_names.go decides which values look like secrets.
+//     answer_size.go check the clusters that a change affects indirectly. shadowed.go finds settings of layers that reach no cluster,
+//     fleet_limits.go limits how many documents there are, secret_names.go decides which values look like secrets.
 //  9. affected.go finds the clusters whose polls change, removals.go the objects that they lose. guard.go and budget.go limit
 //     these removals, orphans.go records objects that Flux keeps.
 //  10. input_list.go, effects.go and plan.go: the preview of a change.
