@@ -11,12 +11,10 @@ import (
 )
 
 func (s tokenCommands) accessCommand() *cli.Command {
-	v := kindCommands{s.session, kinds.Access}
 	return &cli.Command{
 		Name: "access", Usage: "Rights of tokens and identities on parts of the fleet",
 		Subcommands: []*cli.Command{
-			s.createAccessCommand(), v.listCommand(), v.getCurrentCommand(),
-			v.deleteUnservedCommand("Withdraw the rights of an access document"),
+			s.createAccessCommand(),
 		},
 	}
 }
@@ -38,7 +36,7 @@ func (s tokenCommands) createAccessCommand() *cli.Command {
 			&cli.StringSliceFlag{Name: "group", Usage: "a `GROUP` of the issuer; several: one of them is sufficient"},
 			&cli.StringSliceFlag{Name: "claim", Usage: "a claim `NAME=VALUE` of the issuer's token, VALUE with * at its end for any text; several: all must be equal"},
 			&cli.StringSliceFlag{Name: "may", Usage: "`RIGHTS`, separated by commas"},
-			&cli.StringFlag{Name: "selector", Aliases: []string{"l"}, Usage: "changes may affect only the clusters with these labels, `SELECTOR` as in cluster list"},
+			&cli.StringFlag{Name: "selector", Aliases: []string{"l"}, Usage: "changes may affect only the clusters with these labels, `SELECTOR` as in get clusters"},
 			&cli.StringSliceFlag{Name: "kind", Usage: "only documents of this `KIND`, such as cluster"},
 			&cli.StringSliceFlag{Name: "component", Usage: "of components, only this `ID`, with * at its end for any text"},
 			&cli.StringSliceFlag{Name: "layer", Usage: "of layers, only this `ID`, with * at its end for any text"},

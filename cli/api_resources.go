@@ -20,7 +20,7 @@ type apiResource struct {
 func (s *session) apiResourcesCommand() *cli.Command {
 	return &cli.Command{
 		Name: "api-resources", Usage: "List the kinds of documents with their short names and verbs, without a server",
-		Description: "TYPE stands for the id of a resource type; resource-type list shows the types of the server. The fields of a kind: explain --fields KIND. Verbs with\n" +
+		Description: "TYPE stands for the id of a resource type; get resource-types shows the types of the server. The fields of a kind: explain --fields KIND. Verbs with\n" +
 			"KIND NAME, such as history and edit, work for all kinds.",
 		Action: args.WithOperands(func(c *cli.Context, _ []string) error {
 			resources := apiResources(c.App.Commands)

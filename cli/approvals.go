@@ -2,6 +2,7 @@ package cli
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/change"
@@ -13,18 +14,25 @@ import (
 // approvalCommands are the commands about approvals of changes.
 type approvalCommands struct{ *session }
 
-func (s approvalCommands) approvalCommand() *cli.Command {
+// getCommand lists approvals, which have no names.
+func (s approvalCommands) getCommand() *cli.Command {
+	v := kindCommands{s.session, kinds.Approvals}
+	cmd := v.getCommand()
+	cmd.Usage, cmd.ArgsUsage = "List approvals", ""
+	cmd.Flags = slices.DeleteFunc(cmd.Flags, func(f cli.Flag) bool { return f.Names()[0] == "revision" })
+	cmd.Action = args.WithOperands(func(c *cli.Context, _ []string) error { return v.list(c, nil) })
+	return cmd
+}
+
+func (s approvalCommands) deleteCommand() *cli.Command {
 	v := kindCommands{s.session, kinds.Approvals}
 	return &cli.Command{
-		Name: "approval", Aliases: []string{"approvals"}, Usage: "Approvals of changes that policies with action approve refuse",
-		Subcommands: []*cli.Command{v.listCommand(), {
-			Name: "delete", Usage: "Delete an approval that was not used: it admits no change then", ArgsUsage: "NAME", Flags: change.WriteFlags(),
-			Action: args.WithOperands(func(c *cli.Context, ids []string) error {
-				return v.send(c, func(client conn.Client) (*http.Response, error) {
-					return conn.Send(c.Context, client, http.MethodDelete, v.Calls.Document(ids[0]), nil, change.WriteEdits(c))
-				})
-			}),
-		}},
+		Name: v.Name, Aliases: v.names(), Usage: "Delete an approval that was not used: it admits no change then", ArgsUsage: "ID", Flags: change.WriteFlags(),
+		Action: args.WithOperands(func(c *cli.Context, ids []string) error {
+			return v.send(c, func(client conn.Client) (*http.Response, error) {
+				return conn.Send(c.Context, client, http.MethodDelete, v.Calls.Document(ids[0]), nil, change.WriteEdits(c))
+			})
+		}),
 	}
 }
 

@@ -63,24 +63,27 @@ func TestArgumentOrder(t *testing.T) {
 		name := strings.Join(words(path), " ")
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			args := []string{"first", "second", "list", "help"}
+			operands := []string{"first", "second", "list", "help"}
 			var flags [][]string
 			for _, f := range slices.Concat(path[len(path)-1].Flags, globalFlags()) {
+				if leaf := path[len(path)-1]; args.Operand(leaf) == f.Names()[0] {
+					continue
+				}
 				flags = append(flags, sample(f))
 			}
 			verb := words(path)
 			after, before, between := slices.Clone(verb), []string{}, slices.Clone(verb)
-			after = append(after, args...)
+			after = append(after, operands...)
 			for i, f := range flags {
 				after = append(after, f...)
 				before = append(before, f...)
-				if i < len(args) {
-					between = append(between, args[i])
+				if i < len(operands) {
+					between = append(between, operands[i])
 				}
 				between = append(between, f...)
 			}
-			between = append(between, args[min(len(args), len(flags)):]...)
-			want := parsedLine(t, path, slices.Concat(verb, before, []string{"--"}, args))
+			between = append(between, operands[min(len(operands), len(flags)):]...)
+			want := parsedLine(t, path, slices.Concat(verb, before, []string{"--"}, operands))
 			if !strings.Contains(want, `args [first second list help]`) {
 				t.Fatalf("the flags in front are not understood: %s", want)
 			}
@@ -126,19 +129,19 @@ func parsedLine(t *testing.T, path []*cli.Command, line []string) string {
 func TestArrange(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ line, want string }{
-		{"cluster list -ojson", "--o=json cluster list"},
-		{"cluster list -o json -l a=b", "--o=json cluster list --l=a=b"},
+		{"get clusters -ojson", "--o=json get cluster"},
+		{"get clusters -o json -l a=b", "--o=json get cluster --l=a=b"},
 		{"component assign x --enabled false --cluster c", "component assign --enabled=false --cluster=c -- x"},
 		{"component assign x --enabled --cluster c", "component assign --enabled --cluster=c -- x"},
 		{"component assign --enabled falsehood --cluster c", "component assign --enabled --cluster=c -- falsehood"},
-		{"component get -- --odd -x", "component get -- --odd -x"},
-		{"ns get -", "namespace get -- -"},
-		{"namespace get namespace get", "namespace get -- namespace get"},
+		{"get component -- --odd -x", "get component -- --odd -x"},
+		{"get ns -", "get namespace -- -"},
+		{"namespace get namespace get", "get namespace -- namespace get"},
 		{"component set x --set a=--cluster", "component set --set=a=--cluster -- x"},
 		{"component set x --set=--cluster", "component set --set=--cluster -- x"},
 		{"cluster create x --node-count -5", "cluster create --node-count=-5 -- x"},
-		{"resource list get x -o json", "--o=json resource --type=list get -- x"},
-		{"resource -o json --type=a get --revision 3 x", "--o=json resource --type=a get --revision=3 -- x"},
+		{"get resource list x -o json", "--o=json get resource --type=list -- x"},
+		{"get resource -o json --type=a --revision 3 x", "--o=json get resource --type=a --revision=3 -- x"},
 		{"resource network-policies", "resource --type=network-policies"},
 		{"-v", "--v"},
 	} {
@@ -195,7 +198,7 @@ func TestEveryCommandHasAScript(t *testing.T) {
 
 // FuzzArrange: flags and arguments keep their order, without a panic.
 func FuzzArrange(f *testing.F) {
-	for _, line := range []string{"cluster list -ojson", "component set x --set a=b -- --set", "-o", "--=", "- -- -", "ns create --label=a=b x y", "\x00 --\xff", "resource a --type=b list --type=c", "resource -- a"} {
+	for _, line := range []string{"get clusters -ojson", "component set x --set a=b -- --set", "-o", "--=", "- -- -", "ns create --label=a=b x y", "\x00 --\xff", "resource a --type=b list --type=c", "resource -- a"} {
 		f.Add(line)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

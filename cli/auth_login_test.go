@@ -54,13 +54,13 @@ func TestLogin(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 
-	exec(0, "cluster get c")
+	exec(0, "get cluster c")
 	require.Equal(t, "Bearer frss_secret", *sent.Load())
 	require.NotContains(t, exec(0, "config view").stdout, "frss_secret")
-	require.Contains(t, exec(0, "cluster get c --api-url "+strings.Replace(api.URL, "127.0.0.1", "localhost", 1)).stderr, "are not sent to")
+	require.Contains(t, exec(0, "get cluster c --api-url "+strings.Replace(api.URL, "127.0.0.1", "localhost", 1)).stderr, "are not sent to")
 	require.Empty(t, *sent.Load())
 	exec(0, "auth logout")
-	exec(0, "cluster get c")
+	exec(0, "get cluster c")
 	require.Empty(t, *sent.Load())
 }
 

@@ -54,7 +54,7 @@ func (s bootstrapper) ciCommand() *cli.Command {
 			&cli.StringFlag{Name: "name", Usage: "`NAME` of the access documents (default: ci- and the name of the pipeline)"},
 			&cli.StringSliceFlag{Name: "component", Usage: "a component `ID` that the pipeline may change, with * at its end for any text"},
 			&cli.StringSliceFlag{Name: "may", Usage: "`RIGHTS` in place of push_version, separated by commas"},
-			&cli.StringFlag{Name: "selector", Aliases: []string{"l"}, Usage: "changes may affect only the clusters with these labels, `SELECTOR` as in cluster list"},
+			&cli.StringFlag{Name: "selector", Aliases: []string{"l"}, Usage: "changes may affect only the clusters with these labels, `SELECTOR` as in get clusters"},
 			&cli.StringSliceFlag{Name: "kind", Usage: "only documents of this `KIND` (default with --component: platform_component and rollout)"},
 			&cli.BoolFlag{Name: "create", Usage: "create the access documents"},
 		}, expiryFlags()),

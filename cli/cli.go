@@ -97,8 +97,8 @@ func (s *session) app() *cli.App {
 		Flags:    globalFlags(),
 		Commands: append(s.kindCommands(),
 			s.resourceTypeCommand(), s.resourceCommand(), s.layerCommand(), rolloutCommands{s}.rolloutCommand(), rolloutCommands{s}.strategyCommand(), rolloutCommands{s}.freezeCommand(), rolloutCommands{s}.unfreezeCommand(),
-			tokenCommands{s}.tokenCommand(), tokenCommands{s}.accessCommand(), webhookCommands{s}.webhookCommand(), sourceCommands{s}.sourceCommand(), policyCommands{s}.policyCommand(), approvalCommands{s}.approvalCommand(), approvalCommands{s}.approveCommand(), authCommands{s}.authCommand(), revisionCommands{s}.revisionCommand(), ownershipCommands{s}.ownershipCommand(),
-			s.applyCommand(), s.planCommand(), s.diffCommand(), exporter{s}.exportCommand(), s.editCommand(), s.historyCommand(), s.suspendCommand(true), s.suspendCommand(false), s.reconcileCommand(), s.restoreCommand(), s.backupCommand(),
+			tokenCommands{s}.tokenCommand(), tokenCommands{s}.accessCommand(), webhookCommands{s}.webhookCommand(), sourceCommands{s}.sourceCommand(), policyCommands{s}.policyCommand(), approvalCommands{s}.approveCommand(), authCommands{s}.authCommand(), revisionCommands{s}.revisionCommand(), ownershipCommands{s}.ownershipCommand(),
+			s.getCommand(), s.deleteCommand(), s.applyCommand(), s.planCommand(), s.diffCommand(), exporter{s}.exportCommand(), s.editCommand(), s.historyCommand(), s.suspendCommand(true), s.suspendCommand(false), s.reconcileCommand(), s.restoreCommand(), s.backupCommand(),
 			inputCommands{s}.inputsCommand(), s.explainCommand(), s.apiResourcesCommand(), statusCommands{s}.statusCommand(), s.waitCommand(), s.demoCommand(),
 			bootstrapper{s}.bootstrapCommand(), s.mcpCommand(), renderer{s}.renderCommand(), importer{s}.importCommand(), s.handoverCommand(),
 			contexts{s}.configCommand(), s.completionCommand(), statusCommands{s}.versionCommand(), s.completeCommand(), s.docsCommand(),
@@ -165,6 +165,9 @@ func finish(cmd *cli.Command) {
 }
 
 func needsVerb(c *cli.Context) error {
+	if args.TakesKind(c.Command) {
+		return args.Errorf("%s needs a kind: %s", c.Command.HelpName, args.ListOf(args.Visible(c.Command.Subcommands)))
+	}
 	if operand := args.Operand(c.Command); operand != "" {
 		return args.Errorf("%s takes %s, and then a command: %s", c.Command.HelpName, c.Command.ArgsUsage, args.ListOf(args.Visible(c.Command.Subcommands)))
 	}

@@ -16,8 +16,6 @@ func (s clusterCommands) clusterCommand() *cli.Command {
 	return &cli.Command{
 		Name: kinds.Clusters.Name, Aliases: kinds.Clusters.Aliases, Usage: kinds.Clusters.Usage,
 		Subcommands: []*cli.Command{
-			kindCommands{s.session, kinds.Clusters}.listCommand(),
-			kindCommands{s.session, kinds.Clusters}.getCommand(),
 			s.describeCommand(),
 			s.statusCommand(),
 			kindCommands{s.session, kinds.Clusters}.createDocumentCommand(),
@@ -26,7 +24,6 @@ func (s clusterCommands) clusterCommand() *cli.Command {
 			s.variablesCommand(),
 			pins[0], pins[1],
 			s.excludeCommand(),
-			s.deleteClusterCommand(),
 		},
 	}
 }
@@ -84,13 +81,14 @@ func labelsFrom(operands []string) (map[string]any, error) {
 	return labels, nil
 }
 
-func (s clusterCommands) deleteClusterCommand() *cli.Command {
+func (s clusterCommands) deleteCommand() *cli.Command {
+	v := kinds.Clusters
 	return &cli.Command{
-		Name:      "delete",
+		Name: v.Name, Aliases: v.Aliases,
 		Usage:     "Delete clusters: Flux on them uninstalls everything of this service",
 		ArgsUsage: "[NAME]",
 		Description: "Without --cluster, --selector or --all the argument names the cluster. Several clusters are deleted in one change.\n\n" +
-			args.ExampleText("cluster delete demo-cluster-01 --plan", "cluster delete --selector region=eu --plan"),
+			args.ExampleText("delete cluster demo-cluster-01 --plan", "delete cluster --selector region=eu --plan"),
 		Flags: slices.Concat(change.ClusterFlags(), []cli.Flag{
 			&cli.StringFlag{Name: "mode", Value: "uninstall", Usage: "`MODE`: uninstall makes Flux remove everything; orphan forgets the cluster, and Flux keeps its objects"},
 			change.YesFlag(),

@@ -185,9 +185,18 @@ func (s *completer) Argument(path []*cli.Command, index int) []string {
 		return nil
 	}
 	leaf := path[len(path)-1]
-	switch placeholders := strings.Fields(leaf.ArgsUsage); {
+	noun, placeholders := path[0].Name, strings.Fields(strings.NewReplacer("[", "", "]", "").Replace(leaf.ArgsUsage))
+	if args.TakesKind(path[0]) {
+		noun = leaf.Name
+	}
+	if args.Operand(leaf) != "" && s.resourceType != "" {
+		placeholders = placeholders[1:]
+	}
+	switch {
 	case len(placeholders) == 0:
 		return nil
+	case placeholders[0] == "TYPE":
+		return s.typeNames()
 	case len(kindVerbs()[leaf.Name]) > 0 && index < len(placeholders) && strings.HasSuffix(placeholders[index], "KIND"):
 		return s.kindsOf(leaf.Name)
 	case len(kindVerbs()[leaf.Name]) > 0 && index > 0 && index < len(placeholders) && strings.HasSuffix(placeholders[index-1], "KIND"):
@@ -212,13 +221,11 @@ func (s *completer) Argument(path []*cli.Command, index int) []string {
 		return s.idsOf(kinds.Clusters)
 	case leaf.Name == "patch-component" && index == 1:
 		return s.idsOf(kinds.Components)
-	case len(leaf.Subcommands) > 0:
-		return s.typeNames()
-	case path[0].Name == "config" && index == 0:
+	case noun == "config" && index == 0:
 		return s.contextNames()
 	case index > 0 && placeholders[0] != "NAME...":
 		return nil
-	case path[0].Name == kinds.Tokens.Name && leaf.Name != "create":
+	case noun == kinds.Tokens.Name && leaf.Name != "create":
 		return s.tokenNames()
 	}
 	switch {
@@ -227,7 +234,7 @@ func (s *completer) Argument(path []*cli.Command, index int) []string {
 	case s.resourceType != "":
 		return s.idsOf(kinds.ResourcesOfID(s.resourceType))
 	}
-	return s.idsOfKindName(path[0].Name)
+	return s.idsOfKindName(noun)
 }
 
 // kindsOf returns the kinds of a verb, those of the server's resource types too.

@@ -18,8 +18,8 @@ func (s componentCommands) usageCommand() *cli.Command {
 		ArgsUsage: "NAME",
 		Description: "Clusters with the same version share a line; OVERRIDING counts those with a setting of their own or of a layer instead of the catalog's; " +
 			"explain names it. PATCHED counts those with values of their own or of a layer. " +
-			"-o wide names the first 100, and cluster list --component NAME --component-version VERSION all.\n\n" +
-			args.ExampleText("component usage podinfo", "cluster list --component podinfo --component-version 6.9.0"),
+			"-o wide names the first 100, and get clusters --component NAME --component-version VERSION all.\n\n" +
+			args.ExampleText("component usage podinfo", "get clusters --component podinfo --component-version 6.9.0"),
 		Action: func(c *cli.Context) error {
 			return s.printEntries(c, entries{
 				view: fleetview.Usage, field: "variants", names: func(_ string, variants []json.RawMessage) ([]string, error) { return fleetview.UsageNames(variants) },

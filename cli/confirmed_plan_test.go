@@ -89,17 +89,17 @@ func TestLeavesSelectionMeanwhile(t *testing.T) {
 	through["FLUX_API_URL"] = srv.URL
 	must("cluster create stays --dns stays.example.com --environment dev --label a=b")
 	must("cluster create leaves --dns leaves.example.com --environment dev --label a=b")
-	for _, args := range []string{"cluster set --selector a=b --node-count 3", "cluster delete --selector a=b --yes"} {
+	for _, args := range []string{"cluster set --selector a=b --node-count 3", "delete cluster --selector a=b --yes"} {
 		must("cluster label leaves a=b")
 		meanwhile = "cluster label leaves a=c"
 		if got := run(t, cli.Env{}, through, strings.Fields(args)...); got.code != 0 {
 			t.Errorf("%s: exit %d\n%s", args, got.code, got.stderr)
 		}
-		if got := must("cluster get leaves"); strings.Contains(got, "node_count") {
+		if got := must("get cluster leaves"); strings.Contains(got, "node_count") {
 			t.Errorf("%s changed a cluster that had left the selection: %s", args, got)
 		}
 	}
-	if got := must("cluster list --selector a=b -o name"); got != "" {
+	if got := must("get clusters --selector a=b -o name"); got != "" {
 		t.Errorf("not deleted: %s", got)
 	}
 }

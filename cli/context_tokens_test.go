@@ -42,13 +42,13 @@ func TestContextTokensStayWithServer(t *testing.T) {
 		home, away string // received tokens
 		warned     bool
 	}{
-		{"the context's own", "cluster list", nil, "Bearer of-home", "", false},
-		{"the same address by hand", "cluster list", map[string]string{"FLUX_API_URL": own}, "Bearer of-home", "", false},
-		{"FLUX_API_URL alone", "cluster list", map[string]string{"FLUX_API_URL": other}, "", "", true},
-		{"--api-url alone", "cluster list --api-url " + other, nil, "", "", true},
-		{"--api-url beside the context", "cluster list --context home --api-url " + other, nil, "", "", true},
-		{"with a token of its own", "cluster list", map[string]string{"FLUX_API_URL": other, "FLUX_API_TOKEN": "given"}, "", "Bearer given", false},
-		{"with the other token of its own", "cluster list", map[string]string{"FLUX_API_URL": other, "FLUX_API_WRITE_TOKEN": "given"}, "", "Bearer given", false},
+		{"the context's own", "get clusters", nil, "Bearer of-home", "", false},
+		{"the same address by hand", "get clusters", map[string]string{"FLUX_API_URL": own}, "Bearer of-home", "", false},
+		{"FLUX_API_URL alone", "get clusters", map[string]string{"FLUX_API_URL": other}, "", "", true},
+		{"--api-url alone", "get clusters --api-url " + other, nil, "", "", true},
+		{"--api-url beside the context", "get clusters --context home --api-url " + other, nil, "", "", true},
+		{"with a token of its own", "get clusters", map[string]string{"FLUX_API_URL": other, "FLUX_API_TOKEN": "given"}, "", "Bearer given", false},
+		{"with the other token of its own", "get clusters", map[string]string{"FLUX_API_URL": other, "FLUX_API_WRITE_TOKEN": "given"}, "", "Bearer given", false},
 	} {
 		*sentHome, *sentAway = nil, nil
 		variables := map[string]string{"XDG_CONFIG_HOME": dir}

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
@@ -45,6 +46,10 @@ func docsCommands(b *strings.Builder, commands []*cli.Command) {
 		if cmd.Hidden {
 			continue
 		}
+		if args.TakesKind(cmd) {
+			docsKinds(b, cmd)
+			continue
+		}
 		if len(cmd.Subcommands) > 0 && !args.TakesArguments(cmd) {
 			_, _ = fmt.Fprintf(b, "\n### %s\n\n%s.", cmd.Name, cmd.Usage)
 			if len(cmd.Aliases) > 0 {
@@ -65,10 +70,44 @@ func docsCommands(b *strings.Builder, commands []*cli.Command) {
 		}
 		own, shared := args.SplitChanges(cmd.Flags)
 		docsFlags(b, own)
-		if len(shared) > 0 {
-			_, _ = fmt.Fprintf(b, "\n[Flags of changes](#flags-of-changes): `%s`\n", strings.Join(shared, "`, `"))
-		}
+		docsShared(b, shared)
 		docsCommands(b, cmd.Subcommands)
+	}
+}
+
+// docsKinds describes a command that takes a kind: the flags that all kinds have, and the others of each kind.
+func docsKinds(b *strings.Builder, cmd *cli.Command) {
+	described := func(f cli.Flag) string {
+		names, usage := args.Describe(f)
+		return names + usage
+	}
+	common := slices.Clone(cmd.Subcommands[0].Flags)
+	for _, sub := range cmd.Subcommands {
+		common = slices.DeleteFunc(common, func(f cli.Flag) bool {
+			return !slices.ContainsFunc(sub.Flags, func(of cli.Flag) bool { return described(of) == described(f) })
+		})
+	}
+	own, shared := args.SplitChanges(common)
+	_, _ = fmt.Fprintf(b, "\n### %s\n\n%s.\n\n```\n%s\n```\n\n%s\n", cmd.Name, cmd.Usage, args.Synopsis(cmd), cmd.Description)
+	docsFlags(b, own)
+	docsShared(b, shared)
+	for _, sub := range cmd.Subcommands {
+		flags := slices.DeleteFunc(slices.Clone(sub.Flags), func(f cli.Flag) bool {
+			return slices.ContainsFunc(common, func(of cli.Flag) bool { return described(of) == described(f) })
+		})
+		_, _ = fmt.Fprintf(b, "\n`%s %s %s`: %s.\n", cmd.Name, sub.Name, sub.ArgsUsage, sub.Usage)
+		if sub.Description != "" {
+			_, _ = fmt.Fprintf(b, "\n%s\n", sub.Description)
+		}
+		own, shared := args.SplitChanges(flags)
+		docsFlags(b, own)
+		docsShared(b, shared)
+	}
+}
+
+func docsShared(b *strings.Builder, shared []string) {
+	if len(shared) > 0 {
+		_, _ = fmt.Fprintf(b, "\n[Flags of changes](#flags-of-changes): `%s`\n", strings.Join(shared, "`, `"))
 	}
 }
 

@@ -20,7 +20,6 @@ import (
 const freezeAll = "all"
 
 func (s rolloutCommands) freezeCommand() *cli.Command {
-	v := kindCommands{s.session, kinds.Freezes}
 	return &cli.Command{
 		Name: "freeze", Aliases: []string{"freezes"}, Usage: "Refuse changes of what some or all clusters are served, always or outside maintenance windows",
 		Flags: append(freezeFlags(), change.DryRunFlag()),
@@ -45,7 +44,6 @@ func (s rolloutCommands) freezeCommand() *cli.Command {
 					return s.createFreeze(c, map[string]any{"id": ids[0]})
 				}),
 			},
-			v.listCommand(), v.getCurrentCommand(),
 			{
 				Name: "set", Usage: "Change the clusters, the times, the windows or the reason of a freeze", ArgsUsage: "NAME", Flags: append(freezeFlags(), change.WriteFlags()...),
 				Description: "--allow and --block replace all windows of the freeze; an empty one removes them.\n\n" +
@@ -70,7 +68,7 @@ func (s rolloutCommands) freezeCommand() *cli.Command {
 func freezeFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.BoolFlag{Name: "all", Usage: "all clusters"},
-		&cli.StringFlag{Name: "selector", Aliases: []string{"l"}, Usage: "the clusters with these labels, `SELECTOR` as in cluster list"},
+		&cli.StringFlag{Name: "selector", Aliases: []string{"l"}, Usage: "the clusters with these labels, `SELECTOR` as in get clusters"},
 		&cli.StringFlag{Name: "from", Usage: "begin at this `TIME`, such as 2026-12-20T00:00:00Z, or 12h or 7d from now; default: at once"},
 		&cli.StringFlag{Name: "until", Usage: "end at this `TIME`, likewise; default: with unfreeze"},
 		&cli.StringSliceFlag{Name: "allow", Usage: "a maintenance `WINDOW` in which changes are permitted: '[DAYS ]FROM-TO[ ZONE]', where ${vars.NAME} for the zone is a variable of each cluster; repeat for more"},

@@ -27,13 +27,13 @@ func TestInterrupt(t *testing.T) {
 		}
 	})
 	for command, shown := range map[string]string{
-		"cluster delete shop":                       "[y/N]",
+		"delete cluster shop":                       "[y/N]",
 		"component unassign podinfo --cluster shop": "[y/N]",
 		"revision revert 3":                         "[y/N]",
-		"cluster get shop":                          "paged",
+		"get cluster shop":                          "paged",
 		"apply -f -":                                "", // nothing, shown the file is complete
-		"cluster list -w --interval 1h":             "shop",
-		"revision list -w":                          "REVISION",
+		"get clusters -w --interval 1h":             "shop",
+		"get revisions -w":                          "REVISION",
 		"wait shop --interval 1h":                   " ...",
 	} {
 		t.Run(command, func(t *testing.T) {

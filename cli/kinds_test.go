@@ -244,7 +244,7 @@ rolebinding create --help
 cluster create --help
 layer create --help
 cluster exclude --help
-revision list --help
+get revisions --help
 explain --help
 inputs --help
 render --help
@@ -252,9 +252,9 @@ api-resources -o wide
 api-resources -o json
 rolebinding create editors --role edit --group web --cluster demo-cluster-01 -o wide
 rolebinding create editors --role edit --group web -o json
-rolebinding list -o wide
-rolebinding list --sort-by role -o name
-rolebinding get editors -o table
+get rolebindings -o wide
+get rolebindings --sort-by role -o name
+get rolebinding editors -o table
 rolebinding set editors --role view
 edit rolebinding editors --yes
 rolebinding set editors --patch {"role":"edit"}
@@ -268,21 +268,21 @@ rolebinding unassign editors --cluster demo-cluster-01 --plan --rendered -o json
 rolebinding unassign editors --cluster demo-cluster-01 --yes
 cluster create c-1 --dns c-1.example.com --environment dev --rolebinding editors
 cluster set c-1 --rolebinding editors --label a=b
-cluster list -o wide
-cluster get c-1 -o wide
+get clusters -o wide
+get cluster c-1 -o wide
 cluster describe c-1
 cluster status c-1 -o wide
 layer create base --priority 100 --all --rolebinding editors --plan -o wide
 layer create base --priority 100 --all --rolebinding editors
 layer adopt base --yes
-layer list -o wide
-layer get base -o wide
-cluster list -o wide
+get layers -o wide
+get layer base -o wide
+get clusters -o wide
 cluster describe c-1
 cluster exclude c-1 rolebinding/editors
 cluster describe c-1
 cluster exclude c-1 rolebinding/editors --off
-cluster get c-1 -o wide
+get cluster c-1 -o wide
 explain c-1 editors --list rolebindings -o wide
 explain c-1 -o wide
 explain --fields rolebinding
@@ -294,24 +294,24 @@ diff -f FILE -o wide
 apply -f FILE --yes
 export
 diff rolebinding/editors rolebinding/filed -o wide
-revision list -o wide
-revision list --kind rolebinding -o wide
-revision get 2 -o wide
-revision get 5 -o wide
+get revisions -o wide
+get revisions --kind rolebinding -o wide
+get revision 2 -o wide
+get revision 5 -o wide
 revision revert 5 --only rolebinding/editors --plan -o wide
 restore 3 rolebinding editors --plan -o wide
 restore 3 rolebinding editors --yes -o wide
 restore 3 rolebinding nothing --yes
 apply -f FILE --prune rolebinding --plan -o wide
-rolebinding get editor
-rolebinding delete filed --yes
-rolebinding delete filed --cascade --yes
+get rolebinding editor
+delete rolebinding filed --yes
+delete rolebinding filed --cascade --yes
 auth can-i delete rolebinding
 __complete -- rol
 __complete -- rolebinding ""
-__complete -- rolebinding get ""
+__complete -- get rolebinding ""
 __complete -- cluster create --rolebinding ""
-__complete -- revision list --kind ""
+__complete -- get revisions --kind ""
 __complete -- explain --list ""
 __complete -- auth can-i get ""
 __complete -- export ""

@@ -14,11 +14,7 @@ import (
 )
 
 func (s *session) layerCommand() *cli.Command {
-	v := kindCommands{s, kinds.Layers}
-	remove := v.deleteCommand()
-	remove.Usage = "Delete a layer: its clusters lose the entries that only it assigned"
-	remove.Flags = slices.DeleteFunc(remove.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), "cascade") })
-	return v.documentCommand(remove, s.layerClustersCommand(), s.adoptCommand())
+	return kindCommands{s, kinds.Layers}.documentCommand(s.layerClustersCommand(), s.adoptCommand())
 }
 
 // layerClustersCommand lists the clusters that match a layer.

@@ -53,7 +53,7 @@ func TestListRequestsOnlyItsClusters(t *testing.T) {
 				_ = json.NewEncoder(w).Encode(answer)
 			}))
 			t.Cleanup(srv.Close)
-			got := run(t, cli.Env{}, map[string]string{"FLUX_API_URL": srv.URL}, append(strings.Fields("cluster list -o wide"), strings.Fields(test.args)...)...)
+			got := run(t, cli.Env{}, map[string]string{"FLUX_API_URL": srv.URL}, append(strings.Fields("get clusters -o wide"), strings.Fields(test.args)...)...)
 			if got.code != 0 || strings.Contains(got.stderr, "left out") || status != test.status || whole != test.whole {
 				t.Errorf("exit %d, status %q, effective %q\n%s", got.code, status, whole, got.stderr)
 			}

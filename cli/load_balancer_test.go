@@ -118,7 +118,7 @@ func TestApplyOfLargeFleet(t *testing.T) {
 	apply(fleet.String(), "2100 created")
 	for args, want := range map[string]string{
 		"namespace set n-7 --deletion-policy delete": "1 changed, 0 deleted, 2099 unchanged",
-		"namespace delete n-2099 --yes":              "1 created",
+		"delete namespace n-2099 --yes":              "1 created",
 	} {
 		meddle.Store(&args)
 		apply(fleet.String(), want)
@@ -208,7 +208,7 @@ func TestReplacedHistory(t *testing.T) {
 		code  int
 		want  string
 	}{
-		{other, "cluster list -o name", 0, "Note: the server's history was replaced"},
+		{other, "get clusters -o name", 0, "Note: the server's history was replaced"},
 		{other, "cluster label demo-cluster-01 a=b --plan -o name", 1, "Note: the server's history was replaced"},
 		{other, "namespace create another", 1, "Error: the store has no revision 4"},                                               // starts with a change
 		{other, "cluster exclude demo-cluster-01 namespace/a", 1, "Error: nothing was changed: the server's history was replaced"}, // starts with a read

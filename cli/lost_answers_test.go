@@ -36,15 +36,15 @@ func TestLostAnswers(t *testing.T) {
 	through["FLUX_API_URL"] = lossy.URL
 	for _, args := range []string{
 		"namespace create n", "namespace set n --label a=b", `namespace set n -p {"labels":null}`, "namespace create m --cluster demo-cluster-01",
-		"namespace assign n --cluster demo-cluster-01", "namespace unassign n --cluster demo-cluster-01 --yes", "namespace delete n --yes",
+		"namespace assign n --cluster demo-cluster-01", "namespace unassign n --cluster demo-cluster-01 --yes", "delete namespace n --yes",
 		"apply -f -", "token create t --role read", "token rotate t", "token revoke t --yes", "cluster label demo-cluster-01 a=b",
 		"component set podinfo --cluster demo-cluster-01 --set a=1", "component set --enabled=false podinfo --cluster demo-cluster-01 --yes",
-		"restore 2 cluster demo-cluster-01 --yes", "cluster delete demo-cluster-01 --yes", "restore 1 --yes --max-removals 99",
+		"restore 2 cluster demo-cluster-01 --yes", "delete cluster demo-cluster-01 --yes", "restore 1 --yes --max-removals 99",
 	} {
 		documents := strings.NewReader(`{"kind":"rolebinding","id":"r","role":"view","subjects":[]}`)
 		got := run(t, cli.Env{Stdin: documents}, through, append(strings.Fields(args), "-q")...)
 		request := namedRequest.FindStringSubmatch(got.stderr)
-		if got.code != 1 || !strings.Contains(got.stderr, "may have been made") || !strings.Contains(got.stderr, "revision list") || request == nil {
+		if got.code != 1 || !strings.Contains(got.stderr, "may have been made") || !strings.Contains(got.stderr, "get revisions") || request == nil {
 			t.Errorf("%s: exit %d\n%s", args, got.code, got.stderr)
 			continue
 		}

@@ -18,7 +18,7 @@ import (
 func (s clusterCommands) pinCommands() []*cli.Command {
 	const usage = "NAME...|--selector SELECTOR"
 	flags := slices.Concat([]cli.Flag{
-		&cli.StringFlag{Name: "selector", Aliases: []string{"l"}, Usage: "the clusters that match this label `SELECTOR`, as in cluster list"},
+		&cli.StringFlag{Name: "selector", Aliases: []string{"l"}, Usage: "the clusters that match this label `SELECTOR`, as in get clusters"},
 	}, change.WriteFlags(), []cli.Flag{change.YesFlag()}, change.PlannedFlags())
 	return []*cli.Command{
 		{

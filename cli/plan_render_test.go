@@ -113,9 +113,9 @@ func TestRenderedPlanComesTrue(t *testing.T) {
 		"rolebinding create readers --role view --user ann --cluster dev-01",
 		"cluster create new-01 --dns new-01.example.com --environment dev --component grafana --component ingress-nginx --namespace team-x",
 		"component unassign ingress-nginx --selector environment=prod --yes --confirm prod",
-		"component delete grafana --cascade --yes --confirm prod",
-		"cluster delete new-01 --yes",
-		"cluster delete dev-01 --mode orphan --yes", // Flux keeps its objects
+		"delete component grafana --cascade --yes --confirm prod",
+		"delete cluster new-01 --yes",
+		"delete cluster dev-01 --mode orphan --yes", // Flux keeps its objects
 	} {
 		args := strings.Fields(line)
 		want := foreseen(t, variables, slices.DeleteFunc(slices.Clone(args), func(word string) bool { return word == "--yes" }))

@@ -33,8 +33,6 @@ func (s policyCommands) policyCommand() *cli.Command {
 				},
 			},
 			policyTrials(s).testCommand(),
-			v.listCommand(), v.getCurrentCommand(),
-			v.deleteUnservedCommand("Delete a policy: later changes are not judged by it"),
 		},
 	}
 }

@@ -16,14 +16,7 @@ import (
 
 func (s *session) resourceTypeCommand() *cli.Command {
 	v := kindCommands{s, kinds.ResourceTypes}
-	remove := v.deleteCommand()
-	remove.Usage = "Delete a resource type without definitions"
-	for _, f := range remove.Flags {
-		if flag, ok := f.(*cli.BoolFlag); ok && flag.Name == "cascade" {
-			flag.Usage = "delete its definitions, and unassign them from every cluster, in the same change"
-		}
-	}
-	cmd := v.documentCommand(remove)
+	cmd := v.documentCommand()
 	for _, sub := range cmd.Subcommands {
 		if sub.Name == "create" {
 			v.addFromCRD(sub)

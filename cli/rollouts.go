@@ -19,11 +19,10 @@ import (
 )
 
 func (s rolloutCommands) rolloutCommand() *cli.Command {
-	v := kindCommands{s.session, kinds.Rollouts}
 	return &cli.Command{
 		Name: "rollout", Aliases: kinds.Rollouts.Aliases, Usage: "Rollouts: changes that reach clusters stage by stage",
 		Subcommands: []*cli.Command{
-			s.createCommand(), v.listCommand(), v.getCurrentCommand(), s.watchCommand(),
+			s.createCommand(), s.watchCommand(),
 			s.actionCommand("start", "Serve the change to the clusters of the next stage", ""),
 			s.actionCommand("approve", "Approve the next stage, or the one of --stage, which requires it to start; start --plan shows its effect before", ""),
 			s.actionCommand("pause", "Let no stage start until resume; clusters keep what they are served", ""),
@@ -32,7 +31,6 @@ func (s rolloutCommands) rolloutCommand() *cli.Command {
 			s.actionCommand("back", "Take the change back from the clusters of the last started stage, and pause", "take the change back from the clusters of a stage"),
 			s.actionCommand("abort", "Take the change back from all clusters", "take the change back from all clusters"),
 			s.actionCommand("complete", "Make the change of the documents, after the last stage; no cluster is served anything else", ""),
-			v.deleteUnservedCommand("Delete a rollout that is completed or aborted; the history keeps it"),
 		},
 	}
 }

@@ -84,16 +84,16 @@ func TestPrompts(t *testing.T) {
 		asks              bool
 		code              int
 	}{
-		{"no", "n\n", "cluster delete c", true, 1},
-		{"nothing", "", "cluster delete c", true, 1},
-		{"return", "\n", "cluster delete c", true, 1},
-		{"yes", "y\n", "cluster delete c", true, 0},
-		{"YES", "YES\n", "cluster delete c --mode orphan", true, 0},
-		{"flag", "", "cluster delete c -y", false, 0},
-		{"dry run", "", "cluster delete c --dry-run", false, 0},
+		{"no", "n\n", "delete cluster c", true, 1},
+		{"nothing", "", "delete cluster c", true, 1},
+		{"return", "\n", "delete cluster c", true, 1},
+		{"yes", "y\n", "delete cluster c", true, 0},
+		{"YES", "YES\n", "delete cluster c --mode orphan", true, 0},
+		{"flag", "", "delete cluster c -y", false, 0},
+		{"dry run", "", "delete cluster c --dry-run", false, 0},
 		{"unassign", "n\n", "component unassign p --cluster c", true, 1},
-		{"delete", "y\n", "namespace delete n", true, 0},
-		{"cascade", "n\n", "namespace delete n --cascade", true, 1},
+		{"delete", "y\n", "delete namespace n", true, 0},
+		{"cascade", "n\n", "delete namespace n --cascade", true, 1},
 		{"update", "", "namespace set n --label a=b", false, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -184,7 +184,7 @@ func TestRealTerminal(t *testing.T) {
 	var requests []string
 	srv := recorder(t, &requests)
 	for reply, want := range map[string]string{"y\n": "cluster/c deleted", "n\n": "not confirmed"} {
-		cmd := exec.Command(script, "-qefc", filepath.Join(bin, "flux-resourceset-cli")+" cluster delete c", "/dev/null")
+		cmd := exec.Command(script, "-qefc", filepath.Join(bin, "flux-resourceset-cli")+" delete cluster c", "/dev/null")
 		cmd.Env = append(os.Environ(), "FLUX_API_URL="+srv.URL, "XDG_CONFIG_HOME="+t.TempDir(), "NO_COLOR=1")
 		cmd.Stdin = strings.NewReader(reply)
 		out, _ := cmd.CombinedOutput()
@@ -321,7 +321,7 @@ func TestPages(t *testing.T) {
 	}))
 	t.Cleanup(srv.Close)
 	for args, want := range map[string]int{"": 2500, "--limit 7": 7, "--limit 1001": 1001, "--limit 9999": 2500} {
-		got := run(t, cli.Env{}, map[string]string{"FLUX_API_URL": srv.URL}, strings.Fields("revision list --actor a,b "+args)...)
+		got := run(t, cli.Env{}, map[string]string{"FLUX_API_URL": srv.URL}, strings.Fields("get revisions --actor a,b "+args)...)
 		var list []json.RawMessage
 		if err := json.Unmarshal([]byte(got.stdout), &list); err != nil || len(list) != want {
 			t.Errorf("%q: %d entries, want %d: %v %s", args, len(list), want, err, got.stderr)

@@ -27,7 +27,7 @@ func globalFlags() []cli.Flag {
 		&cli.DurationFlag{Name: "timeout", Category: serverCategory, Usage: "time limit of a request with its retries, such as 30s (default: 30s)"},
 		&cli.StringFlag{Name: "context", Category: serverCategory, Usage: "`NAME` of a context of the configuration file; wins over the environment (FLUX_RESOURCESET_CONTEXT)"},
 		&cli.StringFlag{Name: "config", Category: serverCategory, Usage: "configuration `FILE` (FLUX_RESOURCESET_CONFIG; default: flux-resourceset/config.yaml in $XDG_CONFIG_HOME or the system's place)"},
-		&cli.StringFlag{Name: "reason", Category: serverCategory, Usage: "why; kept with the change, see revision list"},
+		&cli.StringFlag{Name: "reason", Category: serverCategory, Usage: "why; kept with the change, see get revisions"},
 		&cli.StringFlag{Name: "author", Category: serverCategory, Usage: "`AUTHOR` of the change, stored as claimed (FLUX_RESOURCESET_AUTHOR)"},
 	}
 }

@@ -20,13 +20,10 @@ import (
 type sourceCommands struct{ *session }
 
 func (s sourceCommands) sourceCommand() *cli.Command {
-	v := kindCommands{s.session, kinds.Sources}
 	return &cli.Command{
 		Name: "source", Aliases: []string{"sources"}, Usage: "Signed OCI artifacts with files of the fleet, which the server follows",
 		Subcommands: []*cli.Command{
-			s.createCommand(), v.listCommand(), v.getCurrentCommand(), s.setCommand(),
-			s.approveCommand(),
-			v.deleteUnservedCommand("Delete a source; its documents stay, and others can change them then"),
+			s.createCommand(), s.setCommand(), s.approveCommand(),
 		},
 	}
 }
@@ -78,7 +75,7 @@ func (s sourceCommands) createCommand() *cli.Command {
 	return &cli.Command{
 		Name: "create", Usage: "Follow an artifact", ArgsUsage: "NAME",
 		Description: "The artifact is what flux push artifact pushes. A source changes only what an access document with its name as subject\n" +
-			"permits, and nothing without one. What needs an approval is held: see source get and source approve.\n\n" +
+			"permits, and nothing without one. What needs an approval is held: see get source and source approve.\n\n" +
 			args.ExampleText(
 				"source create platform --url oci://registry.example.com/platform/fleet --tag prod --verify-key cosign.pub --prune",
 				"access create platform --source platform --may write",

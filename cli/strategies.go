@@ -10,7 +10,6 @@ import (
 )
 
 func (s rolloutCommands) strategyCommand() *cli.Command {
-	v := kindCommands{s.session, kinds.Strategies}
 	flags := func(own ...cli.Flag) []cli.Flag {
 		return slices.Concat([]cli.Flag{
 			&cli.StringSliceFlag{Name: "stage", Usage: "a `STAGE` NAME=SELECTOR[:COUNT or :PERCENT%][:soak=DURATION][:approve], such as 'prod=environment=prod:10%:approve'; * selects all clusters; repeat in the order of the stages"},
@@ -29,14 +28,12 @@ func (s rolloutCommands) strategyCommand() *cli.Command {
 					return s.writeStrategy(c, "create")
 				},
 			},
-			v.listCommand(), v.getCurrentCommand(),
 			{
 				Name: "set", Usage: "Replace the stages or the description of a strategy; rollouts keep their stages", ArgsUsage: "NAME", Flags: flags(change.WriteFlags()...),
 				Action: func(c *cli.Context) error {
 					return s.writeStrategy(c, "update")
 				},
 			},
-			v.deleteUnservedCommand("Delete a strategy; rollouts keep their stages"),
 		},
 	}
 }

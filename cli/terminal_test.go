@@ -35,8 +35,8 @@ func TestTerminal(t *testing.T) {
 		var page strings.Builder
 		person := cli.Env{Now: later, StdoutTerminal: true, StderrTerminal: true, Size: func() (int, int) { return columns, 24 }}
 		for _, args := range []string{
-			"cluster list", "cluster list --show-labels", "component list", "component usage grafana", "revision list", "cluster describe prod-01",
-			"component unassign grafana --layer web --plan", "component set grafana --cluster prod-01 --set replicas=4", "revision get 3",
+			"get clusters", "get clusters --show-labels", "get components", "component usage grafana", "get revisions", "cluster describe prod-01",
+			"component unassign grafana --layer web --plan", "component set grafana --cluster prod-01 --set replicas=4", "get revision 3",
 		} {
 			got := run(t, person, variables, strings.Fields(args)...)
 			fmt.Fprintf(&page, "$ flux-resourceset-cli %s\n%s%s\n", args, masked(got.stdout), masked(got.stderr))

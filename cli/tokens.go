@@ -27,8 +27,6 @@ func (s tokenCommands) tokenCommand() *cli.Command {
 		Name: "token", Aliases: []string{"tokens"}, Usage: "Tokens for single clusters, people and pipelines",
 		Subcommands: []*cli.Command{
 			s.createTokenCommand(),
-			kindCommands{s.session, kinds.Tokens}.listCommand(),
-			s.getTokenCommand(),
 			s.rotateTokenCommand(),
 			s.revokeTokenCommand(),
 		},
@@ -151,31 +149,34 @@ func (s tokenCommands) printIssued(c *cli.Context, a conn.Answer) error {
 	return nil
 }
 
-func (s tokenCommands) getTokenCommand() *cli.Command {
-	return &cli.Command{
-		Name:      "get",
-		Usage:     "Show one token, or several as a list, without secrets",
-		ArgsUsage: "NAME...",
-		Description: "NAME is a name or an id. A fingerprint is the first 8 digits of a secret's SHA-256, so this finds the token that a\n" +
-			"secret belongs to:\n\n    printf %s \"$SECRET\" | sha256sum | cut -c1-8",
-		Action: func(c *cli.Context) error {
-			names, err := args.SeveralOperands(c, "NAME")
-			if err != nil {
-				return err
-			}
-			client, err := s.Connect(c)
-			if err != nil {
-				return err
-			}
-			return kindCommands{s.session, kinds.Tokens}.getSeveral(c, names, func(name string) (conn.Answer, error) { return findToken(c, client, name) })
-		},
+func (s tokenCommands) getCommand() *cli.Command {
+	v := kindCommands{s.session, kinds.Tokens}
+	cmd := v.getCommand()
+	cmd.Description = "NAME is a name or an id; secrets are not shown. A fingerprint is the first 8 digits of a secret's SHA-256, so this finds the\n" +
+		"token that a secret belongs to:\n\n    printf %s \"$SECRET\" | sha256sum | cut -c1-8"
+	cmd.Flags = slices.DeleteFunc(cmd.Flags, func(f cli.Flag) bool { return f.Names()[0] == "revision" })
+	all := cmd.Action
+	cmd.Action = func(c *cli.Context) error {
+		if c.NArg() == 0 {
+			return all(c)
+		}
+		names, err := args.SeveralOperands(c, "NAME")
+		if err != nil {
+			return err
+		}
+		client, err := s.Connect(c)
+		if err != nil {
+			return err
+		}
+		return v.getSeveral(c, names, func(name string) (conn.Answer, error) { return findToken(c, client, name) })
 	}
+	return cmd
 }
 
 // findToken finds a token by id, or else by name.
 func findToken(c *cli.Context, client conn.Client, name string) (conn.Answer, error) {
 	if strings.HasPrefix(name, "frs_") { // a secret must not be part of a URL
-		return conn.Answer{}, args.Errorf("that is the secret of a token, not its name: token list shows the fingerprints, and token get --help how to take one")
+		return conn.Answer{}, args.Errorf("that is the secret of a token, not its name: get tokens shows the fingerprints, and get token --help how to take one")
 	}
 	a, err := conn.Receive(client.GetToken(c.Context, name, nil))
 	if err == nil || apiclient.ErrorCode(err) != "not_found" {

@@ -1,10 +1,7 @@
 package cli
 
 import (
-	"encoding/json"
-	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -13,161 +10,19 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/conn"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/input"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/kinds"
-	"github.com/flux-resourceset/flux-resourceset/cli/internal/render"
-	apiclient "github.com/flux-resourceset/flux-resourceset/client"
 	"github.com/urfave/cli/v2"
 )
 
 // definitionCommand is the command of an assignable kind, with the subcommands that only this kind has.
 func (v kindCommands) definitionCommand(own ...*cli.Command) *cli.Command {
-	commands := []*cli.Command{v.listCommand(), v.getCommand(), v.createCommand()}
+	commands := []*cli.Command{v.createCommand()}
 	if len(own) == 0 {
 		commands = append(commands, v.setCommand())
 	}
-	commands = append(append(commands, v.assignCommand(), v.unassignCommand()), own...)
 	return &cli.Command{
 		Name: v.Name, Aliases: v.Aliases, Usage: v.Usage,
-		Subcommands: append(commands, v.deleteCommand()),
+		Subcommands: append(append(commands, v.assignCommand(), v.unassignCommand()), own...),
 	}
-}
-
-func (v kindCommands) listCommand() *cli.Command {
-	cmd := &cli.Command{
-		Name: "list", Aliases: []string{"ls"},
-		Usage: "List " + v.Plural + ", all of them",
-		Flags: append([]cli.Flag{limitFlag(), sortFlag()}, watchFlags()...),
-	}
-	if v.Labeled {
-		cmd.Flags = append(cmd.Flags, labelFlags()...)
-	}
-	var filters []kinds.Filter
-	if v.Filters != nil {
-		filters = v.Filters()
-	}
-	for _, f := range filters {
-		cmd.Flags = append(cmd.Flags, f.Flag)
-	}
-	cmd.Action = args.WithOperands(func(c *cli.Context, _ []string) error {
-		limit, err := limitOf(c)
-		if err != nil {
-			return err
-		}
-		if _, err := labelColumns(c); err != nil {
-			return err
-		}
-		api, err := v.Connect(c)
-		if err != nil {
-			return err
-		}
-		page := func(e ...conn.Edit) (*http.Response, error) {
-			return v.Calls.List(c.Context, api, append([]conn.Edit{kinds.FilterEdit(c, filters)}, e...)...)
-		}
-		if c.Bool("watch") {
-			return v.watchList(c, limit, page)
-		}
-		docs, err := v.ReadList(limit, v.Page, page)
-		if err != nil {
-			return err
-		}
-		if docs, err = v.View.SortedBy(c.String("sort-by"), docs); err != nil {
-			return err
-		}
-		if err := v.noteAbsentLabels(c, v.Plural, docs); err != nil {
-			return err
-		}
-		out := v.listOutput(c, docs, docs...)
-		if v.API == kinds.Clusters.API && !c.Bool("deleted") {
-			out.Tables = effectiveTables(c, docs, func() (map[string]json.RawMessage, error) { return v.effectiveList(c, limit, page) })
-		}
-		if format, err := v.Format(c); err == nil && format == "wide" && v.API == kinds.Clusters.API {
-			out.Tables = addStateColumns(c, v.session, api, out.Tables)
-		}
-		return v.Print(c, out)
-	})
-	return cmd
-}
-
-func (v kindCommands) getCommand() *cli.Command {
-	return &cli.Command{
-		Name:      "get",
-		Usage:     "Show one " + v.Title + ", or several as a list",
-		ArgsUsage: "NAME...",
-		Flags:     append([]cli.Flag{&cli.IntFlag{Name: "revision", Usage: "as it was at revision `N`"}}, watchFlags()...),
-		Action: func(c *cli.Context) error {
-			ids, err := args.SeveralOperands(c, "NAME")
-			if err != nil {
-				return err
-			}
-			at := url.Values{}
-			if c.IsSet("revision") {
-				if c.Int("revision") < 1 {
-					return args.Errorf("--revision must be at least 1")
-				}
-				at = atRevision(int64(c.Int("revision")))
-			}
-			api, err := v.Connect(c)
-			if err != nil {
-				return err
-			}
-			get := func(id string) (conn.Answer, error) {
-				return conn.Receive(v.Calls.Get(c.Context, api, id, conn.Query(at)))
-			}
-			if c.Bool("watch") {
-				return v.watchSeveral(c, ids, get)
-			}
-			return v.getSeveral(c, ids, get)
-		},
-	}
-}
-
-// getCurrentCommand is get of a kind whose documents cannot be read at a revision.
-func (v kindCommands) getCurrentCommand() *cli.Command {
-	get := v.getCommand()
-	get.Flags = slices.DeleteFunc(get.Flags, func(f cli.Flag) bool { return slices.Contains(f.Names(), "revision") })
-	return get
-}
-
-// namedOutput returns documents that were requested by name as output. Tables of clusters include inherited entries.
-func (v kindCommands) namedOutput(c *cli.Context, document any, docs ...json.RawMessage) render.Output {
-	out := v.OutputOf(document, docs...)
-	if v.API == kinds.Clusters.API && !c.IsSet("revision") {
-		out.Tables = effectiveTables(c, docs, func() (map[string]json.RawMessage, error) { return v.effectiveClusters(c, docs) })
-	}
-	return out
-}
-
-// getSeveral prints the documents that exist, as kubectl does, and fails if any is missing.
-func (v kindCommands) getSeveral(c *cli.Context, ids []string, get func(id string) (conn.Answer, error)) error {
-	var (
-		docs []json.RawMessage
-		errs []error
-	)
-	for _, id := range ids {
-		a, err := get(id)
-		if err == nil {
-			docs = append(docs, a.Body)
-			continue
-		}
-		if apiclient.ErrorCode(err) != "not_found" {
-			return err
-		}
-		errs = append(errs, err)
-	}
-	if len(ids) == 1 && len(docs) == 1 {
-		return v.Print(c, v.namedOutput(c, docs[0], docs...))
-	}
-	if len(docs) > 0 {
-		if err := v.Print(c, v.namedOutput(c, docs, docs...)); err != nil {
-			return err
-		}
-	}
-	for _, err := range errs[:max(0, len(errs)-1)] {
-		v.reportError(err)
-	}
-	if len(errs) > 0 {
-		return errs[len(errs)-1]
-	}
-	return nil
 }
 
 func (v kindCommands) setCommand() *cli.Command {
@@ -286,63 +141,16 @@ func (v kindCommands) createDocumentCommand() *cli.Command {
 }
 
 // documentCommand is the command of a kind that is not assigned to clusters, with the subcommands that only this kind has.
-func (v kindCommands) documentCommand(remove *cli.Command, own ...*cli.Command) *cli.Command {
+func (v kindCommands) documentCommand(own ...*cli.Command) *cli.Command {
 	return &cli.Command{
 		Name: v.Name, Aliases: v.Aliases, Usage: v.Usage,
-		Subcommands: slices.Concat([]*cli.Command{
-			v.listCommand(), v.getCommand(), v.createDocumentCommand(), v.setCommand(),
-		}, own, []*cli.Command{remove}),
+		Subcommands: append([]*cli.Command{v.createDocumentCommand(), v.setCommand()}, own...),
 	}
 }
 
 // mergePatch merges a patch into a document.
 func (v kindCommands) mergePatch(c *cli.Context, id string, patch any) error {
 	return v.PerformOn(c, v.Kind, change.Change{Operations: change.FixedOperations(v.Operation("patch", id, map[string]any{"patch": patch}))})
-}
-
-// deleteCommand deletes a definition, which the server rejects while clusters use it. Without a terminal some kinds need no --yes,
-// unless it cascades.
-func (v kindCommands) deleteCommand() *cli.Command {
-	return &cli.Command{
-		Name:      "delete",
-		Usage:     "Delete a " + v.Title + " that no cluster uses",
-		ArgsUsage: "NAME",
-		Flags: slices.Concat([]cli.Flag{
-			&cli.BoolFlag{Name: "cascade", Usage: "unassign it from every cluster that uses it, in the same change"},
-			change.YesFlag(),
-		}, change.WriteFlags(), change.PlannedFlags()),
-		Action: args.WithOperands(func(c *cli.Context, ids []string) error {
-			what := fmt.Sprintf("delete the %s %q", v.Title, ids[0])
-			if c.Bool("cascade") {
-				what += ", also from every cluster that uses it"
-			}
-			return v.PerformOn(c, v.Kind, change.Change{
-				Operations:  change.FixedOperations(v.Operation("delete", ids[0], map[string]any{"cascade": c.Bool("cascade")})),
-				Description: what, UnconfirmedInScripts: v.Assignable != nil && v.UnconfirmedInScripts && !c.Bool("cascade"),
-			})
-		}),
-	}
-}
-
-// deleteUnservedCommand deletes documents of a kind that no answer to a poll contains.
-func (v kindCommands) deleteUnservedCommand(usage string) *cli.Command {
-	return &cli.Command{
-		Name: "delete", Usage: usage, ArgsUsage: "NAME", Flags: append(change.WriteFlags(), change.YesFlag()),
-		Action: args.WithOperands(func(c *cli.Context, ids []string) error {
-			ch := change.Change{
-				Operations:  change.FixedOperations(v.Operation("delete", ids[0], nil)),
-				Description: fmt.Sprintf("delete the %s %q", v.Title, ids[0]), UnconfirmedInScripts: true,
-			}
-			if v.API == kinds.Rollouts.API { // batches do not take rollouts
-				ch.Operations, ch.PlanRequest, ch.PrintsSummary = change.FixedOperations(), nil, true
-				ch.Request = func(client conn.Client, _ string) (conn.Answer, error) {
-					return conn.Receive(conn.Send(c.Context, client, http.MethodDelete, v.Calls.Document(ids[0]), nil, change.WriteEdits(c)))
-				}
-				ch.Show = func(_ conn.Client, a conn.Answer) error { return v.PrintChange(c, v.OutputOf(a.Body, a.Body)) }
-			}
-			return v.PerformOn(c, v.Kind, ch)
-		}),
-	}
 }
 
 // changeOne creates or changes one document.

@@ -35,7 +35,7 @@ var policyFlags = map[string]string{
 func (s versionCommands) setPolicyCommand() *cli.Command {
 	return &cli.Command{
 		Name: "set", Usage: "Set fields of a version policy, or with --image of an image policy; other fields stay", ArgsUsage: "NAME",
-		Description: "An empty value removes a field; component get shows the policies. Without --image, the flags set the version policy that changes the catalog, or with --layer a layer. It\n" +
+		Description: "An empty value removes a field; get component shows the policies. Without --image, the flags set the version policy that changes the catalog, or with --layer a layer. It\n" +
 			"needs --range, unless only images move.\n\n" +
 			args.ExampleText("component policy set podinfo --range '>=6.0.0' --action propose --strategy waves --min-age 48h",
 				"component policy set podinfo --image app --repository ghcr.io/stefanprodan/podinfo --track-tag latest --write image.tag='{tag}@{digest}'",

@@ -23,10 +23,10 @@ func TestWatch(t *testing.T) {
 			t.Fatalf("%s: %s", args, got.stderr)
 		}
 	}
-	list := watching(t, variables, "namespace list --watch --interval 5ms -o name")
-	one := watching(t, variables, "component get podinfo -w --interval 5ms -o jsonpath={.component_version}{\"\\n\"}")
-	revisions := watching(t, variables, "revision list --watch --interval 5ms -o custom-columns=R:.revision,WHAT:.summary --no-headers")
-	lines := watching(t, variables, "revision list --watch --kind namespace -o json")
+	list := watching(t, variables, "get namespaces --watch --interval 5ms -o name")
+	one := watching(t, variables, "get component podinfo -w --interval 5ms -o jsonpath={.component_version}{\"\\n\"}")
+	revisions := watching(t, variables, "get revisions --watch --interval 5ms -o custom-columns=R:.revision,WHAT:.summary --no-headers")
+	lines := watching(t, variables, "get revisions --watch --kind namespace -o json")
 	for range 3 {
 		list.next(t)
 	}
@@ -46,19 +46,19 @@ func TestWatch(t *testing.T) {
 	one.want(t, "6.9.0")
 	do("namespace set team --label a=b")
 	list.want(t, "namespace/team")
-	do("namespace delete team")
+	do("delete namespace team")
 	do("namespace create other")
 	list.want(t, "namespace/other")
 	if code, stderr := list.stop(); code != 130 || !strings.Contains(stderr, "namespace/team was deleted.") {
 		t.Errorf("exit %d\n%s", code, stderr)
 	}
-	do("component delete podinfo --cascade --yes")
+	do("delete component podinfo --cascade --yes")
 	if code, stderr := one.end(); code != 0 || !strings.Contains(stderr, "component/podinfo was deleted.") {
 		t.Errorf("the last document is gone: exit %d\n%s", code, stderr)
 	}
 	revisions.stop()
 
-	for _, args := range []string{"namespace list --watch --sort-by ID", "namespace list --watch --interval 1ns", "component get x --watch --revision 3", "revision list --watch --until 1h"} {
+	for _, args := range []string{"get namespaces --watch --sort-by ID", "get namespaces --watch --interval 1ns", "get component x --watch --revision 3", "get revisions --watch --until 1h"} {
 		if got := run(t, cli.Env{}, variables, strings.Fields(args)...); got.code != 2 {
 			t.Errorf("%s: exit %d\n%s", args, got.code, got.stderr)
 		}

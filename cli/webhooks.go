@@ -20,13 +20,10 @@ import (
 type webhookCommands struct{ *session }
 
 func (s webhookCommands) webhookCommand() *cli.Command {
-	v := kindCommands{s.session, kinds.Webhooks}
 	return &cli.Command{
 		Name: "webhook", Aliases: []string{"webhooks"}, Usage: "Signed events of revisions, rollouts and freezes for other systems",
 		Subcommands: []*cli.Command{
-			s.createCommand(), v.listCommand(), v.getCurrentCommand(), s.setCommand(),
-			s.testCommand(), s.replayCommand(), s.rotateCommand(), s.secretCommand(),
-			v.deleteUnservedCommand("Delete a webhook; delivery ends within 3 seconds"),
+			s.createCommand(), s.setCommand(), s.testCommand(), s.replayCommand(), s.rotateCommand(), s.secretCommand(),
 		},
 	}
 }

@@ -234,7 +234,7 @@ func (req *pageRequest) deleteForm(k kind) changeForm {
 	case client.KindCluster:
 		form.Notes = []string{
 			"Flux on the cluster uninstalls everything that it received from this service. The cluster itself is kept.",
-			"To keep all objects on the cluster: frs cluster delete " + id + " --mode orphan",
+			"To keep all objects on the cluster: frs delete cluster " + id + " --mode orphan",
 		}
 		form.Remedies = []remedy{{client.CodeProtected, "Remove its protection first", link("clusters", id, "unprotect"), ""}}
 	case client.KindLayer:

@@ -30,7 +30,7 @@ func (l Line) Compares() bool {
 // `--` ends the flags. A value is joined to its flag ("--set=a=b"), so that it may start with a dash; but a known flag is never
 // read as the value of the flag before it.
 func Arrange(app *cli.App, args []string) (Line, error) {
-	return arrange(app, nounFirst(app, args))
+	return arrange(app, inOrder(app, args))
 }
 
 func arrange(app *cli.App, args []string) (Line, error) {
@@ -88,11 +88,11 @@ func (a *arranger) read() error {
 
 // word reads a word that is not a flag: a command while one can follow, then arguments.
 func (a *arranger) word(word string) error {
-	if len(a.commands) == 0 || len(a.positional) > 0 {
-		a.positional = append(a.positional, word)
+	if last := len(a.path) - 1; last >= 0 && len(a.positional) == 0 && a.operand(Operand(a.path[last]), word) {
 		return nil
 	}
-	if last := len(a.path) - 1; last >= 0 && a.operand(Operand(a.path[last]), word) {
+	if len(a.commands) == 0 || len(a.positional) > 0 {
+		a.positional = append(a.positional, word)
 		return nil
 	}
 	cmd := FindCommand(a.commands, word)
@@ -191,10 +191,12 @@ func (a *arranger) find(name string) (f cli.Flag, global bool) {
 	return FindFlag(a.app.Flags, name), true
 }
 
-// Operand returns the name of the argument between a command and its subcommands, as `type` in `resource TYPE list`; empty without
-// one. It becomes the value of the command's flag of this name. The command's ArgsUsage declares it.
+// Operand returns the name of the first argument that becomes the value of a hidden flag, as `type` in `resource TYPE create` and in
+// `get resource TYPE`; empty without one. The command's ArgsUsage declares it.
 func Operand(cmd *cli.Command) string {
-	if name := strings.ToLower(cmd.ArgsUsage); len(cmd.Subcommands) > 0 && FindFlag(cmd.Flags, name) != nil {
+	first, _, _ := strings.Cut(cmd.ArgsUsage, " ")
+	name := strings.ToLower(first)
+	if f, ok := FindFlag(cmd.Flags, name).(cli.VisibleFlag); ok && !f.IsVisible() {
 		return name
 	}
 	return ""
@@ -203,7 +205,12 @@ func Operand(cmd *cli.Command) string {
 // TakesArguments reports whether a command with subcommands also takes arguments itself, as `bootstrap CLUSTER` beside
 // `bootstrap ci`.
 func TakesArguments(cmd *cli.Command) bool {
-	return len(cmd.Subcommands) > 0 && cmd.ArgsUsage != "" && Operand(cmd) == ""
+	return len(cmd.Subcommands) > 0 && cmd.ArgsUsage != "" && Operand(cmd) == "" && !TakesKind(cmd)
+}
+
+// TakesKind reports whether the subcommands of a command are kinds, as those of `get KIND`. They differ in flags only.
+func TakesKind(cmd *cli.Command) bool {
+	return len(cmd.Subcommands) > 0 && strings.HasPrefix(cmd.ArgsUsage, "KIND ")
 }
 
 // FlagName returns the name of a word that is a flag; empty for other words.
@@ -289,18 +296,17 @@ func (a *arranger) unknownCommand(arg string) error {
 	if now, known := formerWords[arg]; known && FindCommand(commands, now) != nil {
 		return Errorf("%s %s is now: %s %s", parent, arg, parent, now)
 	}
-	if arg == "delete" && FindCommand(app.Commands, "unfreeze") != nil && strings.HasSuffix(parent, " freeze") {
-		return Errorf("%s delete is now: %s unfreeze", parent, Program)
-	}
 	if now := a.verbFirst("history", "NAME"); arg == "rollback" && parent != Program+" rollout" && now != "" {
 		return Errorf("%s rollback is now: %s revision revert REVISION; %s lists the revisions", parent, Program, now)
 	}
 	if _, verb := kubectlVerbs[arg]; verb && len(path) == 0 {
-		kinds := slices.DeleteFunc(Visible(commands), func(name string) bool { return FindCommand(FindCommand(commands, name).Subcommands, "list") == nil })
-		return Errorf("%s %s needs a kind: %s", parent, arg, ListOf(kinds))
+		return Errorf("%s %s needs a kind: %s", parent, arg, ListOf(Visible(kindsOf(app, "get"))))
 	}
-	if use := suggestCommand(path, arg); use != "" {
+	if use := suggestCommand(app, path, arg); use != "" {
 		return Errorf("%s has no command %q; use: %s", parent, arg, use)
+	}
+	if len(path) > 0 && TakesKind(path[len(path)-1]) {
+		return Errorf("%s has no kind %q; it has %s; for a definition of a resource type write resource TYPE", parent, arg, ListOf(Visible(commands)))
 	}
 	if similar := Closest(arg, Visible(commands)); similar != "" {
 		return Errorf("%s has no command %q; did you mean %q?", parent, arg, similar)

@@ -21,7 +21,11 @@ func Operands(c *cli.Context, names ...string) ([]string, error) {
 // WithOperands returns the action of a command that takes exactly the arguments of its usage.
 func WithOperands(run func(c *cli.Context, operands []string) error) cli.ActionFunc {
 	return func(c *cli.Context) error {
-		operands, err := Operands(c, strings.Fields(c.Command.ArgsUsage)...)
+		names := strings.Fields(c.Command.ArgsUsage)
+		if Operand(c.Command) != "" {
+			names = names[1:]
+		}
+		operands, err := Operands(c, names...)
 		if err != nil {
 			return err
 		}

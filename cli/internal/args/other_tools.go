@@ -9,8 +9,8 @@ import (
 // otherTools has commands of kubectl, helm, Flux and Argo CD, each with the one to use here. If the meaning of a word depends on the
 // command before it, both are in the key. KIND stands for the command before the verb.
 var otherTools = map[string]string{
-	"rollout status":           "rollout get NAME",
-	"rollout describe":         "rollout get NAME",
+	"rollout status":           "get rollout NAME",
+	"rollout describe":         "get rollout NAME",
 	"rollout undo":             "rollout back NAME for the last stage, or rollout abort NAME",
 	"rollout rollback":         "rollout back NAME for the last stage, or rollout abort NAME",
 	"rollout restart":          "reconcile cluster NAME",
@@ -20,12 +20,18 @@ var otherTools = map[string]string{
 	"rollout suspend":          "rollout pause NAME",
 	"component policy suspend": "component policy set NAME --suspended",
 	"component policy resume":  "component policy set NAME --suspended=false",
-	"component policy show":    "component get NAME",
+	"component policy show":    "get component NAME",
 	"component enable":         "component set NAME --enabled, with --cluster, --selector, --all or --layer",
 	"component disable":        "component set NAME --enabled=false, with --cluster, --selector, --all or --layer",
 	"cluster protect":          "cluster set NAME --deletion-protection, or --deletion-protection=false",
 	"cluster suspend":          "cluster pin NAME",
 	"cluster resume":           "cluster unpin NAME",
+
+	"freeze delete":   "unfreeze NAME",
+	"delete freeze":   "unfreeze NAME",
+	"token delete":    "token revoke NAME",
+	"delete token":    "token revoke NAME",
+	"delete revision": "revision revert REVISION",
 
 	"logs":      "cluster status NAME",
 	"events":    "cluster status NAME",
@@ -39,26 +45,26 @@ var otherTools = map[string]string{
 	"window":    "freeze create NAME --allow WINDOW",
 	"windows":   "freeze create NAME --allow WINDOW",
 	"whoami":    "auth whoami",
-	"describe":  "KIND get NAME",
-	"show":      "KIND get NAME",
+	"describe":  "get KIND NAME",
+	"show":      "get KIND NAME",
 }
 
 // suggestCommand returns the command of this program that does what a word after these commands does in another tool, or "".
-func suggestCommand(path []*cli.Command, word string) string {
+func suggestCommand(app *cli.App, path []*cli.Command, word string) string {
 	if len(path) == 0 {
-		return strings.Replace(otherTools[word], "KIND get", "get KIND", 1)
+		return otherTools[word]
 	}
 	last := path[len(path)-1]
 	if own, known := otherTools[strings.TrimPrefix(last.HelpName, Program+" ")+" "+word]; known {
 		return own
 	}
-	use, ofKind := strings.CutPrefix(otherTools[word], "KIND ")
+	verb, name, ofKind := strings.Cut(otherTools[word], " KIND ")
 	switch kind := strings.TrimPrefix(last.HelpName, Program+" "); {
 	case !ofKind:
-		return use
-	case FindCommand(last.Subcommands, "get") == nil:
+		return otherTools[word]
+	case FindCommand(kindsOf(app, verb), last.Name) == nil:
 		return ""
 	default:
-		return kind + " " + use
+		return verb + " " + kind + " " + name
 	}
 }

@@ -16,14 +16,14 @@ func PrintUsage(w io.Writer, app *cli.App, path []*cli.Command, changes []cli.Fl
 	var b strings.Builder
 	if len(path) == 0 {
 		_, _ = fmt.Fprintf(&b, "%s\n\nUsage: %s COMMAND [flags] [arguments]\n", app.Usage, app.Name)
-		usageCommands(&b, app.Commands)
+		usageCommands(&b, "Commands", app.Commands)
 		usageFlags(&b, app.Flags)
 		usageFlags(&b, changes)
 		usageRows(&b, "Files", [][2]string{
 			{"$XDG_CONFIG_HOME/flux-resourceset/config.yaml", "the contexts"},
 			{"$XDG_STATE_HOME/flux-resourceset/revisions.jsonl", "the newest revision of each server in the last ten minutes, which the next command requires; may be deleted"},
 		})
-		_, _ = fmt.Fprintf(&b, "\nCommands of one kind stand under the kind: cluster create. Verbs that are alike for all kinds take KIND NAME: edit cluster prod-01.\n"+
+		_, _ = fmt.Fprintf(&b, "\nCommands of one kind stand under the kind: cluster create. Verbs that are alike for all kinds take KIND NAME: get cluster prod-01.\n"+
 			"Flags may stand anywhere. %s COMMAND --help explains a command.\n", app.Name)
 		_, _ = io.WriteString(w, b.String())
 		return
@@ -33,7 +33,12 @@ func PrintUsage(w io.Writer, app *cli.App, path []*cli.Command, changes []cli.Fl
 	if cmd.Description != "" {
 		_, _ = fmt.Fprintf(&b, "\n%s\n", cmd.Description)
 	}
-	usageCommands(&b, cmd.Subcommands)
+	if TakesKind(cmd) {
+		usageCommands(&b, "Kinds", cmd.Subcommands)
+		_, _ = fmt.Fprintf(&b, "\n%s %s KIND --help lists the flags of a kind.\n", app.Name, cmd.Name)
+	} else {
+		usageCommands(&b, "Commands", cmd.Subcommands)
+	}
 	own, shared := SplitChanges(cmd.Flags)
 	usageFlags(&b, own)
 	if len(shared) > 0 {
@@ -68,7 +73,7 @@ func Synopsis(cmd *cli.Command) string {
 	if cmd.ArgsUsage != "" {
 		words = append(words, cmd.ArgsUsage)
 	}
-	if len(cmd.Subcommands) > 0 && !TakesArguments(cmd) {
+	if len(cmd.Subcommands) > 0 && !TakesArguments(cmd) && !TakesKind(cmd) {
 		words = append(words, "COMMAND")
 	}
 	for _, f := range cmd.Flags {
@@ -76,20 +81,20 @@ func Synopsis(cmd *cli.Command) string {
 			words = append(words, name)
 		}
 	}
-	if (len(cmd.Subcommands) == 0 || TakesArguments(cmd)) && len(cmd.Flags) > 0 {
+	if (len(cmd.Subcommands) == 0 || TakesArguments(cmd)) && len(cmd.Flags) > 0 || TakesKind(cmd) {
 		words = append(words, "[flags]")
 	}
 	return strings.Join(words, " ")
 }
 
-func usageCommands(b *strings.Builder, commands []*cli.Command) {
+func usageCommands(b *strings.Builder, title string, commands []*cli.Command) {
 	var rows [][2]string
 	for _, cmd := range commands {
 		if !cmd.Hidden {
 			rows = append(rows, [2]string{strings.Join(cmd.Names(), ", "), cmd.Usage})
 		}
 	}
-	usageRows(b, "Commands", rows)
+	usageRows(b, title, rows)
 }
 
 // usageFlags lists flags by category, in the order of their first appearance.

@@ -7,63 +7,82 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// kubectlVerbs maps the verbs that kubectl puts before the kind to the commands of a kind.
+// kubectlVerbs maps the verbs that kubectl puts before the kind to the commands here.
 var kubectlVerbs = map[string]string{
-	"get": "get", "list": "list", "ls": "list", "describe": "describe", "create": "create", "delete": "delete", "patch": "set", "label": "label",
+	"get": "get", "list": "get", "ls": "get", "describe": "describe", "create": "create", "delete": "delete", "patch": "set", "label": "label",
 }
 
-// nounFirst turns `get clusters`, `describe cluster NAME`, `delete cluster/NAME` and `get resource TYPE NAME` into `cluster list`,
-// `cluster describe NAME`, `cluster delete NAME` and `resource TYPE get NAME`. Other command lines stay as they are.
-func nounFirst(app *cli.App, words []string) []string {
+// inOrder turns `cluster list`, `cluster get NAME` and `cluster delete NAME` into `get cluster`, `get cluster NAME` and `delete cluster
+// NAME`, and the other order of commands of one kind, such as `create cluster NAME`, into `cluster create NAME`. KIND/NAME is KIND
+// NAME. Other command lines stay as they are.
+func inOrder(app *cli.App, words []string) []string {
 	at := wordAfter(app, words, 0)
 	if at < 0 {
 		return words
 	}
-	verb, known := kubectlVerbs[words[at]]
-	if !known || FindCommand(app.Commands, words[at]) != nil {
-		return words
-	}
-	next := wordAfter(app, words, at+1)
-	if next < 0 {
-		return words
-	}
-	kind, name, named := strings.Cut(words[next], "/")
-	cmd := FindCommand(app.Commands, kind)
-	if cmd == nil || FindCommand(cmd.Subcommands, "list") == nil {
-		return words
-	}
-	line := slices.Concat(words[:at], words[at+1:next], []string{kind})
-	rest := words[next+1:]
-	if Operand(cmd) != "" {
-		var operand string
-		if named {
-			operand, name, named = strings.Cut(name, "/")
-		} else if i := wordAfter(app, rest, 0); i >= 0 {
-			operand, rest = rest[i], slices.Concat(rest[:i], rest[i+1:])
-		} else {
-			return append(line, rest...) // without the operand: an error that names it
+	first := words[at]
+	if verb, known := kubectlVerbs[first]; known {
+		next := wordAfter(app, words, at+1)
+		if next < 0 {
+			return words
 		}
-		line = append(line, operand)
+		operands := strings.SplitN(words[next], "/", 2)
+		if FindCommand(kindsOf(app, "get"), operands[0]) == nil {
+			return words
+		}
+		line := slices.Concat(words[:at], words[at+1:next])
+		return append(line, ofVerb(app, verb, operands, words[next+1:])...)
 	}
-	if FindCommand(cmd.Subcommands, verb) == nil && verb == "describe" {
+	if FindCommand(kindsOf(app, "get"), first) == nil {
+		return words
+	}
+	given, operands, next := words, []string{first}, wordAfter(app, words, at+1)
+	if of := FindCommand(app.Commands, first); of != nil && Operand(of) != "" && next >= 0 {
+		operands = append(operands, words[next])
+		words = slices.Concat(words[:next], words[next+1:])
+		next = wordAfter(app, words, next)
+	}
+	if next < 0 || FindCommand(kindsOf(app, kubectlVerbs[words[next]]), first) == nil {
+		return given
+	}
+	return slices.Concat(words[:at], words[at+1:next], []string{kubectlVerbs[words[next]]}, operands, words[next+1:])
+}
+
+// ofVerb returns the words of a command line with a verb, a kind with or without further operands, and the words after them.
+func ofVerb(app *cli.App, verb string, operands, rest []string) []string {
+	kind := operands[0]
+	of := FindCommand(app.Commands, kind)
+	if of != nil && Operand(of) != "" && len(operands) > 1 {
+		operands = append([]string{kind}, strings.SplitN(operands[1], "/", 2)...)
+	}
+	if verb == "describe" && (of == nil || FindCommand(of.Subcommands, verb) == nil) {
 		verb = "get"
 	}
-	at = len(line)
-	line = append(line, verb)
-	if named {
-		line = append(line, name)
+	if kindsOf(app, verb) != nil || of == nil {
+		return slices.Concat([]string{verb}, operands, rest)
 	}
-	line = append(line, rest...)
-	if verb != "get" {
-		return line
+	at := 1
+	if Operand(of) != "" {
+		if at = 2; len(operands) == 1 {
+			i := wordAfter(app, rest, 0)
+			if i < 0 {
+				return append(operands, rest...) // without the operand: an error that names it
+			}
+			operands, rest = append(operands, rest[i]), slices.Concat(rest[:i], rest[i+1:])
+		}
 	}
-	// Without a name it lists. Only the parsed line separates names from values of flags.
-	if parsed, err := arrange(app, line); err == nil && slices.Contains(parsed.Args, "--") {
-		return line
-	}
-	line[at] = "list"
-	return line
+	return slices.Concat(operands[:at], []string{verb}, operands[at:], rest)
 }
+
+// kindsOf returns the kinds of a verb, such as get; nil if it takes no kind.
+func kindsOf(app *cli.App, verb string) []*cli.Command {
+	if cmd := FindCommand(app.Commands, verb); cmd != nil && TakesKind(cmd) {
+		return cmd.Subcommands
+	}
+	return nil
+}
+
+var helpFlags = []string{"-h", "--help"}
 
 // wordAfter returns the index of the first word from there on that is neither a global flag nor the value of one; -1: there is
 // none, or another flag precedes it.
@@ -74,6 +93,7 @@ func wordAfter(app *cli.App, words []string, from int) int {
 		}
 		f := FindFlag(app.Flags, FlagName(words[i]))
 		switch {
+		case slices.Contains(helpFlags, words[i]):
 		case f == nil:
 			return -1
 		case TakesValue(f) && !strings.Contains(words[i], "="):

@@ -142,7 +142,7 @@ func (s *Session) hint(err error) string {
 		return hints[cmp.Or(problem.Problem.Error, fmt.Sprint(problem.StatusCode))]
 	}
 	if lost, ok := errors.AsType[*apiclient.UnansweredError](err); ok {
-		return fmt.Sprintf("before you repeat it, check: revision list --limit 5 -o wide; if it was made, its revision has the request id %s.", lost.RequestID)
+		return fmt.Sprintf("before you repeat it, check: get revisions --limit 5 -o wide; if it was made, its revision has the request id %s.", lost.RequestID)
 	}
 	var (
 		op         *net.OpError
@@ -194,7 +194,7 @@ var hints = map[string]string{
 	"issuer_unavailable":    "use a managed token, or try again when the identity provider answers.",
 	"contended":             "nothing was changed; other clients change the fleet too often: try again in a moment.",
 	"unknown_revision":      "the revisions stored for the server were removed: check the fleet, then repeat the command.",
-	"outcome_unknown":       "the change may or may not have been made: before you repeat it, check: revision list --limit 5",
+	"outcome_unknown":       "the change may or may not have been made: before you repeat it, check: get revisions --limit 5",
 	"field_conflict":        "ownership CLUSTER COMPONENT shows the managers; with their consent, --force takes a value over.",
 	"object_conflict":       "unassign one of the two from the cluster, or put both into one definition.",
 	"revert_conflict":       "nothing was changed; --ours keeps later changes, --theirs reverts them as well, and --only reverts a part.",
@@ -202,8 +202,8 @@ var hints = map[string]string{
 	"internal_error":        "the server's log has the cause, under the request id.",
 	"unresolved_reference":  "the stored data refers to a document that does not exist; the server's log names it.",
 	"401":                   "a proxy in front of the server requires other credentials.",
-	"502":                   "the proxy responds, but the server behind it does not; a change may have been made, so before you repeat it, check: revision list --limit 5",
-	"504":                   "the proxy responds, but the server behind it does not; a change may have been made, so before you repeat it, check: revision list --limit 5",
+	"502":                   "the proxy responds, but the server behind it does not; a change may have been made, so before you repeat it, check: get revisions --limit 5",
+	"504":                   "the proxy responds, but the server behind it does not; a change may have been made, so before you repeat it, check: get revisions --limit 5",
 	"503":                   "the server is not ready; try again in a moment, or see: status",
 	"404":                   "the address reaches a server, but not this service; check its path in FLUX_API_URL.",
 }
