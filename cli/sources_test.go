@@ -14,7 +14,8 @@ const (
 		`"adopted":[{"kind":"platform_component","id":"podinfo","file":"fleet/podinfo.yaml"}],"ownership":[],"results":[],"warnings":["look twice"]}`
 	adoptionPlan = `200 {"base_revision":4,"plan_hash":"abc","confirmation_required":false,"totals":{"clusters":0,"added":0,"changed":0,"removed":0,"removals":0},` +
 		`"changes":[],"groups":[],"adopted":[{"kind":"namespace","id":"shop","file":"shop.yaml"}],"ownership":[],"results":[],"warnings":[]}`
-	approvedSource = `200 {"id":"platform","url":"oci://registry.example.com/fleet","tag":"prod","status":{"state":"held","documents":0,"drifted":[]}}`
+	approvedSource = `200 {"id":"platform","url":"oci://registry.example.com/fleet","tag":"prod","status":{"state":"held","documents":0,"drifted":[],` +
+		`"message":"it would adopt 1 document","held":{"digest":"sha256:4f1c","plan_hash":"abc","code":"confirmation_required","message":"it would adopt 1 document","at":"2026-01-02T03:04:05Z","approved":true}}}`
 )
 
 // TestApproveSource: a person sees the plan of the held artifact, and approves this plan and no other. A script names the hash.
@@ -51,6 +52,29 @@ func TestApproveSource(t *testing.T) {
 			for _, want := range test.shows {
 				if !strings.Contains(got.stderr, want) {
 					t.Errorf("no %q in\n%s", want, got.stderr)
+				}
+			}
+		})
+	}
+}
+
+// TestApprovedSource: an approval is made by the next check of the server, so the source is still held when source approve prints it. Neither
+// its line nor the reasons look as if nobody had approved it.
+func TestApprovedSource(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ code, approved, want string }{
+		"approved":            {code: "confirmation_required", approved: "true", want: "approved, and applied at the next check"},
+		"approved and frozen": {code: "frozen", approved: "true", want: "approved, and applied after the freeze"},
+		"not approved":        {code: "confirmation_required", approved: "false"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			source := strings.NewReplacer("confirmation_required", test.code, `"approved":true`, `"approved":`+test.approved).Replace(approvedSource)
+			url, _ := scripted(t, map[string][]string{"POST /sources/platform/approve": {source}, "GET /sources/platform": {source}, "GET /sources": {"200 [" + strings.TrimPrefix(source, "200 ") + "]"}})
+			for _, command := range []string{"source approve platform abc", "source get platform", "source list"} {
+				got := run(t, cli.Env{}, map[string]string{"FLUX_API_URL": url}, strings.Fields(command+" -o wide")...)
+				if !strings.Contains(got.stdout, "it would adopt 1 document") || strings.Contains(got.stdout, "approved") != (test.want != "") || !strings.Contains(got.stdout, test.want) {
+					t.Errorf("%s: not %q in\n%s%s", command, test.want, got.stdout, got.stderr)
 				}
 			}
 		})

@@ -281,7 +281,7 @@ func (p *sourceProcess) approve() api.Source {
 	held := p.source().Status.Held
 	require.NotNil(p.t, held)
 	require.NotEmpty(p.t, held.PlanHash, held.Message)
-	p.must(http.MethodPost, "/sources/platform/approve", `{"plan_hash":"`+held.PlanHash+`"}`)
+	require.Contains(p.t, p.must(http.MethodPost, "/sources/platform/approve", `{"plan_hash":"`+held.PlanHash+`"}`), `"approved":true`)
 	return p.cycle()
 }
 

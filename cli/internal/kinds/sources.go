@@ -17,11 +17,13 @@ var Sources = Kind{
 	View: render.View{
 		Header: []string{"ID", "STATE", "REVISION", "DOCUMENTS", "DRIFTED", "APPLIED", "URL", "DIGEST", "PLAN", "MESSAGE"}, Narrow: 7,
 		Row: render.RowOf(func(d api.Source) []string {
-			plan := ""
-			if d.Status.Held != nil {
-				plan = d.Status.Held.PlanHash
+			plan, message := "", d.Status.Message
+			if held := d.Status.Held; held != nil {
+				if plan = held.PlanHash; d.Status.State == "held" && held.Approved {
+					message = approvedText(held) + ": " + message
+				}
 			}
-			message, _, _ := strings.Cut(d.Status.Message, "\n")
+			message, _, _ = strings.Cut(message, "\n")
 			return []string{
 				d.ID, d.Status.State, d.Status.ArtifactRevision, strconv.Itoa(d.Status.Documents), strconv.Itoa(len(d.Status.Drifted)), optionalTime(d.Status.AppliedAt),
 				d.URL, d.Status.Digest, plan, message,
@@ -37,10 +39,21 @@ var Sources = Kind{
 			return nil, nil
 		}
 		held := render.Table{Header: []string{"HELD " + d.Status.Held.Digest}}
+		if d.Status.Held.Approved {
+			held.Rows = append(held.Rows, []string{approvedText(d.Status.Held)})
+		}
 		for line := range strings.SplitSeq(d.Status.Held.Message, "\n") {
 			held.Rows = append(held.Rows, []string{line})
 		}
 		return []render.Table{held}, nil
 	},
 	List: "sources", Calls: conn.Calls{Path: "/sources", Revisions: "source"},
+}
+
+// approvedText says when an approved artifact is applied. Until then it is held, with the reasons from before the approval.
+func approvedText(held *api.HeldArtifact) string {
+	if held.Code == "frozen" {
+		return "approved, and applied after the freeze"
+	}
+	return "approved, and applied at the next check"
 }
