@@ -116,6 +116,30 @@ func TestPinEndRemoves(t *testing.T) {
 	require.NotEqual(t, kept, w.polls())
 }
 
+// TestPinKeepsRollout: a cluster that is pinned while it is served the change of a rollout keeps it when the stage is taken back, and is
+// counted. A cluster that is pinned before is not.
+func TestPinKeepsRollout(t *testing.T) {
+	t.Parallel()
+	w := rolloutWorld(t)
+	w.post("/rollouts", bumpRollout).want(201)
+	w.pin("wave-2", `{"reason":"INC-6"}`)
+	w.post("/rollouts/podinfo-6.9.9/start", "").want(200)
+	w.pin("wave-1", `{"reason":"INC-7"}`)
+	progress := func(rollout *answer) map[string]any {
+		t.Helper()
+		stages := rollout.want(200).json()
+		require.NotContains(t, at(stages, "stages", 1, "progress"), "kept")
+		return at(stages, "stages", 0, "progress").(map[string]any)
+	}
+	require.NotContains(t, progress(w.get("/rollouts/podinfo-6.9.9")), "kept")
+	back := progress(w.post("/rollouts/podinfo-6.9.9/back", ""))
+	require.Contains(t, string(w.poll("/api/v2/flux/clusters/wave-1.example.com/platform-components").want(200).body), "6.9.9")
+	require.InDelta(t, 1, back["kept"], 0)
+	require.Equal(t, []any{"wave-1"}, at(back, "cluster_ids", "kept"))
+	w.pin("wave-1", "null")
+	require.NotContains(t, progress(w.get("/rollouts/podinfo-6.9.9")), "kept")
+}
+
 // TestPinHoldsRollout: a rollout waits while a pin keeps its change from a cluster of a started stage, and not for other
 // changes that a pin keeps.
 func TestPinHoldsRollout(t *testing.T) {

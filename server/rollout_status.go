@@ -92,16 +92,22 @@ func (s *Server) stageProgress(ctx context.Context, st *fleet.State, d *fleet.Do
 		}
 		p := &out[stage]
 		p.Affected++
-		if !reached {
+		if !reached && cluster.Cluster().Pinned == nil {
 			continue
 		}
 		held, err := st.HeldBack(cluster, changed)
 		if err != nil {
 			return nil, err
 		}
-		if held {
+		if !reached && !held {
+			p.Kept++
+			addID(p, "kept", cluster.ID)
+		}
+		if reached && held {
 			p.Pinned++
 			addID(p, "pinned", cluster.ID)
+		}
+		if !reached || held {
 			continue
 		}
 		yieldToPolls()

@@ -62,7 +62,7 @@ func makeRolloutRow(r api.Rollout) rolloutRow {
 	counts := api.StatusCounts{}
 	for i, s := range r.Stages {
 		row.Clusters += s.Clusters
-		row.Served += servedClusters(r, i)
+		row.Served += summarize.ServedClusters(&r, i)
 		addProgress(counts, s.Progress)
 		if i == r.Started && row.Open() {
 			row.Next = s.Name
@@ -82,14 +82,6 @@ func makeRolloutRow(r api.Rollout) rolloutRow {
 	row.Changes = strings.Join(documents, ", ")
 	row.NeedsAttention = r.State == "paused" || row.Open() && counts["failed"] > 0 || r.Waiting != nil && slices.Contains(personalReasons, r.Waiting.Reason)
 	return row
-}
-
-// servedClusters returns the number of clusters of a stage that are served the change by the rollout.
-func servedClusters(r api.Rollout, stage int) int {
-	if stage >= r.Started || r.State == "aborted" {
-		return 0
-	}
-	return r.Stages[stage].Clusters
 }
 
 // addProgress adds the clusters of a stage by their states; offline clusters are silent.
@@ -192,7 +184,7 @@ func showRollout(req *pageRequest) error {
 		view.Gate = commonGate(r.Stages)
 	}
 	for i, s := range r.Stages {
-		row := stageRow{RolloutStageStatus: s, Selection: summarize.StageSelection(s), Served: servedClusters(r, i)}
+		row := stageRow{RolloutStageStatus: s, Selection: summarize.StageSelection(s), Served: summarize.ServedClusters(&r, i)}
 		counts := api.StatusCounts{}
 		addProgress(counts, s.Progress)
 		row.Bar = makeStateBar(counts, nil)

@@ -5953,7 +5953,7 @@ type RolloutGate struct {
 
 // RolloutProgress Numbers of clusters of a stage whose inputs the rollout changes, by the status of these inputs.
 type RolloutProgress struct {
-	// Affected Includes clusters of stages that have not started. The other counts, except `pinned`, are of clusters that are served the change.
+	// Affected Includes clusters of stages that have not started. The other counts, except `pinned` and `kept`, are of clusters that are served the change.
 	//
 	// Example: 12
 	Affected int `json:"affected"`
@@ -6005,6 +6005,11 @@ type RolloutProgress struct {
 	//
 	// Example: 0
 	SharedToken int `json:"shared_token,omitempty"`
+
+	// Kept The stage has not started or was taken back, but a pin keeps the change on the cluster.
+	//
+	// Example: 0
+	Kept int `json:"kept,omitempty"`
 }
 
 // RolloutSource The artifact of a source that a rollout delivers.

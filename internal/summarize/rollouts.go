@@ -25,6 +25,19 @@ func StageSelection(s api.RolloutStageStatus) string {
 	return which
 }
 
+// ServedClusters returns the number of clusters of a stage that are served the change of a rollout. A pin keeps it from clusters of started
+// stages, and on clusters of others.
+func ServedClusters(r *api.Rollout, stage int) (served int) {
+	s := &r.Stages[stage]
+	if stage < r.Started && r.State != "aborted" {
+		served = s.Clusters
+	}
+	if s.Progress != nil {
+		served += s.Progress.Kept - s.Progress.Pinned
+	}
+	return served
+}
+
 // ProposedBy describes what proposed a rollout, by its automation: "the version policy of podinfo".
 func ProposedBy(automation string) string {
 	name, layer, ofLayer := strings.Cut(automation, "@")

@@ -23,10 +23,7 @@ var Rollouts = Kind{
 			next, served, all, changes := "-", 0, 0, make([]string, len(d.Changes))
 			open := d.State != "completed" && d.State != "aborted"
 			for i, s := range d.Stages {
-				all += s.Clusters
-				if i < d.Started && d.State != "aborted" {
-					served += s.Clusters
-				}
+				all, served = all+s.Clusters, served+summarize.ServedClusters(&d, i)
 				if i == d.Started && open {
 					next = s.Name
 				}
@@ -74,6 +71,11 @@ var Rollouts = Kind{
 			tables = append(tables, waits)
 		}
 		var notes [][]string
+		for _, s := range d.Stages {
+			if p := s.Progress; p != nil && p.Kept > 0 {
+				notes = append(notes, []string{fmt.Sprintf("stage %s: pins keep the change on %s%s", s.Name, summarize.Count(p.Kept, "cluster"), clusterNames(p.ClusterIds["kept"]))})
+			}
+		}
 		if d.Automation != "" {
 			notes = append(notes, []string{"proposed by " + summarize.ProposedBy(d.Automation)})
 		}
@@ -101,6 +103,11 @@ func awaitedClusters(d *api.Rollout) string {
 			}
 		}
 	}
+	return clusterNames(ids)
+}
+
+// clusterNames names some clusters, as the end of a message.
+func clusterNames(ids []string) string {
 	if len(ids) == 0 {
 		return ""
 	}
