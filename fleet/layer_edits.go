@@ -142,7 +142,7 @@ func (b *Batch) onLayers(op api.Operation) ([]*Document, error) {
 		case verb == "set":
 			doc, err = b.tx.editLayer(layer, b.tx.setOnLayer(op.ComponentID, settings))
 		case op.Op == "patch_values" && op.FieldManager == "":
-			doc, err = b.tx.editLayer(layer, patchLayerValues(op.ComponentID, op.Values))
+			doc, err = b.tx.editLayer(layer, b.tx.patchLayerValues(op.ComponentID, op.Values))
 		default:
 			return nil, Invalid([]Problem{{Detail: op.Op + " is for clusters: layers have neither labels nor field managers"}})
 		}
@@ -168,7 +168,7 @@ func (f *failures) take(layer string, err error) error {
 }
 
 // patchLayerValues sets values of a component on a layer, each as a whole, as on a cluster; null removes one.
-func patchLayerValues(component string, values []byte) layerEdit {
+func (tx *Tx) patchLayerValues(component string, values []byte) layerEdit {
 	return func(obj map[string]any) error {
 		request, err := ParseObject(values)
 		if err != nil {
@@ -182,6 +182,8 @@ func patchLayerValues(component string, values []byte) layerEdit {
 		}
 		for path, v := range request {
 			if v == nil {
+				_, isSet := before[path]
+				tx.recordRemovedValue(component, path, isSet)
 				delete(values, path)
 			} else {
 				values[path] = v

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"encoding/json"
+	"maps"
 	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -105,10 +106,38 @@ func (tx *Tx) editPatches(component string, body []byte, opt PatchOptions, chang
 			return false, wrong
 		}
 		o := patchesOn(before.Cluster(), component)
+		for path, value := range values {
+			if value == nil {
+				_, isSet := o.Values()[path]
+				tx.recordRemovedValue(component, path, isSet)
+			}
+		}
 		if err := fieldConflict(problemsOf(change(o, values))); err != nil {
 			return false, err
 		}
 		return true, setPatches(before, obj, component, o)
+	}
+}
+
+// recordRemovedValue records that a path of a cluster or a layer is to be removed, and whether it has a value.
+func (tx *Tx) recordRemovedValue(component, path string, isSet bool) {
+	tx.notesMu.Lock()
+	defer tx.notesMu.Unlock()
+	paths := tx.removedValues[component]
+	if paths == nil {
+		paths = map[string]bool{}
+		tx.removedValues[component] = paths
+	}
+	paths[path] = paths[path] || isSet
+}
+
+// noteMissingValues warns of removals that change nothing, often because of a typing error in the path.
+func (tx *Tx) noteMissingValues() {
+	for component, paths := range tx.removedValues {
+		maps.DeleteFunc(paths, func(_ string, isSet bool) bool { return isSet })
+		if len(paths) > 0 {
+			tx.note("nothing to remove at %q: no cluster or layer of this change sets a value there for component %q", truncate(firstIDs(sortedKeys(paths), 3)), component)
+		}
 	}
 }
 

@@ -15,23 +15,24 @@ import (
 
 // Tx collects edits to a State, and reads its own edits. It changes no other value; Finish returns the resulting State.
 type Tx struct {
-	base         *State
-	kinds        *kindSet             // with the resource types after the edits
-	edits        map[docKey]*Document // nil: deleted
-	guard        Guard
-	scope        *scope        // nil: the principal has no access documents that limit the change
-	withoutAdmin bool          // see [Tx.RefuseAdminKinds]
-	force        bool          // overwrite patches that named managers own
-	seed         Seed          // the seed that the documents come from, if any
-	shared       *sharedFields // of the clusters that it creates and changes
-	work         work
-	filters      ClusterFilters
-	notesMu      sync.Mutex
-	notes        []string // further warnings
-	unassigned   []unassigned
-	layers       *layerResolution // with the edits of the Tx
-	layersEdited bool             // a layer differs from the base
-	byLabel      labelIndex
+	base          *State
+	kinds         *kindSet             // with the resource types after the edits
+	edits         map[docKey]*Document // nil: deleted
+	guard         Guard
+	scope         *scope        // nil: the principal has no access documents that limit the change
+	withoutAdmin  bool          // see [Tx.RefuseAdminKinds]
+	force         bool          // overwrite patches that named managers own
+	seed          Seed          // the seed that the documents come from, if any
+	shared        *sharedFields // of the clusters that it creates and changes
+	work          work
+	filters       ClusterFilters
+	notesMu       sync.Mutex
+	notes         []string // further warnings
+	unassigned    []unassigned
+	removedValues map[string]map[string]bool // by component and path; true: a cluster or a layer had a value there
+	layers        *layerResolution           // with the edits of the Tx
+	layersEdited  bool                       // a layer differs from the base
+	byLabel       labelIndex
 	// recalled are former versions that documents are restored to; they were valid then.
 	recalled map[docKey]*Document
 	// created are the documents that the Tx creates under the id of a stored one, which may be deleted.
@@ -209,7 +210,7 @@ type requestedHold struct {
 
 // Begin starts a Tx on the State.
 func (s *State) Begin() *Tx {
-	tx := &Tx{base: s, kinds: s.kinds, edits: map[docKey]*Document{}, shared: newSharedFields(), work: s.newWork(context.Background())}
+	tx := &Tx{base: s, kinds: s.kinds, edits: map[docKey]*Document{}, shared: newSharedFields(), removedValues: map[string]map[string]bool{}, work: s.newWork(context.Background())}
 	var layers []*Document
 	if s.layers != nil {
 		layers = s.layers.ascending

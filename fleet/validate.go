@@ -30,6 +30,7 @@ func (tx *Tx) Finish(c Commit) (Result, error) {
 	if err := tx.updateSourceRecords(c.At); err != nil {
 		return Result{}, err
 	}
+	tx.noteMissingValues()
 	if err := tx.warnFromLayers(); err != nil {
 		return Result{}, err
 	}

@@ -256,6 +256,43 @@ func TestDocumentHistory(t *testing.T) {
 	w.get("/platform_components/podinfo/history").want(200)
 }
 
+// TestRemovalOfMissingValue: null at a path without a value changes nothing, which a typing error in the path looks like. The request
+// succeeds with a warning, unless another cluster or layer of the change has the value.
+func TestRemovalOfMissingValue(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	w.clusters(2, "qa")
+	w.create("/layers", `{"id":"all","priority":1,"all":true,"platform_components":[{"id":"podinfo"}],"patches":{"podinfo":{"b":"1"}}}`)
+	const path = "/clusters/qa-00/patches/podinfo"
+	w.patch(path, `{"a":"1"}`).want(200)
+	values := func(target, values string) string {
+		return `{"operations":[{"op":"patch_values","component_id":"podinfo",` + target + `,"values":` + values + `}]}`
+	}
+	for name, warned := range map[string]func(path string) []string{
+		"route": func(at string) []string { return w.patch(path+"?dry_run=true", at).want(200).header["Warning"] },
+		"cluster": func(at string) []string {
+			return w.post("/batch?dry_run=true", values(`"cluster_ids":["qa-00"]`, at)).want(200).header["Warning"]
+		},
+		"plan": func(at string) []string {
+			return []string{fmt.Sprint(w.post("/plan", values(`"cluster_ids":["qa-00"]`, at)).want(200).json()["warnings"])}
+		},
+		"clusters": func(at string) []string {
+			return w.post("/batch?dry_run=true", values(`"selector":"environment=qa"`, at)).want(200).header["Warning"]
+		},
+		"layer": func(at string) []string {
+			return w.post("/batch?dry_run=true", values(`"layers":["all"]`, at)).want(200).header["Warning"]
+		},
+	} {
+		set, other := "a", "b"
+		if name == "layer" {
+			set, other = "b", "a"
+		}
+		got := strings.ReplaceAll(fmt.Sprint(warned(`{"`+set+`":null,"`+other+`":null,"c":"1"}`)), `\"`, `"`)
+		require.Contains(t, got, `nothing to remove at "`+other+`": no cluster or layer of this change sets a value there for component`, name)
+	}
+	w.unchanged(func() { w.patch(path, `{"x":null}`).want(200) })
+}
+
 func TestPatchesWithManagers(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
