@@ -24,15 +24,9 @@ type database interface {
 	// onFirstUse returns a store that is prepared and opened on first use.
 	onFirstUse(readOnly bool, prepare func(context.Context) error) (store.Store, error)
 	migrate(ctx context.Context) error
-	status(ctx context.Context) (schemaStatus, error)
+	status(ctx context.Context) (store.SchemaStatus, error)
 	// observations returns the table of cluster status shared by processes; nil for a memory store. It may not exist yet.
 	observations() (clusterstatus.Store, error)
-}
-
-type schemaStatus struct {
-	current, newest int
-	dirty           bool
-	revision        int64 // of the head; 0: no commit
 }
 
 // Backends of the store.
@@ -130,12 +124,11 @@ func (d sqliteDatabase) migrate(ctx context.Context) error {
 	return sqlite.Migrate(ctx, d.cfg.Path)
 }
 
-func (d sqliteDatabase) status(ctx context.Context) (schemaStatus, error) {
+func (d sqliteDatabase) status(ctx context.Context) (store.SchemaStatus, error) {
 	if d.cfg.Memory {
-		return schemaStatus{}, errMemory
+		return store.SchemaStatus{}, errMemory
 	}
-	s, err := sqlite.Status(ctx, d.cfg.Path)
-	return schemaStatus{s.Current, s.Newest, s.Dirty, s.Revision}, err
+	return sqlite.Status(ctx, d.cfg.Path)
 }
 
 // exists reports whether the database file exists. An empty one is no database yet.
@@ -185,7 +178,6 @@ func (d postgresDatabase) onFirstUse(readOnly bool, prepare func(context.Context
 
 func (d postgresDatabase) migrate(ctx context.Context) error { return postgres.Migrate(ctx, d.cfg.URL) }
 
-func (d postgresDatabase) status(ctx context.Context) (schemaStatus, error) {
-	s, err := postgres.Status(ctx, d.cfg.URL)
-	return schemaStatus{s.Current, s.Newest, s.Dirty, s.Revision}, err
+func (d postgresDatabase) status(ctx context.Context) (store.SchemaStatus, error) {
+	return postgres.Status(ctx, d.cfg.URL)
 }

@@ -118,7 +118,7 @@ func fill(ctx context.Context, db database, rules fleet.Rules, seed fleet.Seed) 
 	if err != nil {
 		return err
 	}
-	if status.current == 0 {
+	if status.Current == 0 {
 		if err := db.migrate(ctx); err != nil {
 			return err
 		}

@@ -40,6 +40,6 @@ func migrateStatus(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(c.App.Writer, "%s: schema version %d of %d%s\n", db.where(), status.current, status.newest, map[bool]string{true: ", DIRTY"}[status.dirty])
+	_, err = fmt.Fprintf(c.App.Writer, "%s: schema version %d of %d%s\n", db.where(), status.Current, status.Newest, map[bool]string{true: ", DIRTY"}[status.Dirty])
 	return err
 }

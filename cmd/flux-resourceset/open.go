@@ -100,14 +100,14 @@ func (o *opener) migrate(ctx context.Context) (initialContent, error) {
 		}
 	}
 	memory := o.cfg.db.name() == backendMemory
-	var status schemaStatus
+	var status store.SchemaStatus
 	if !memory {
 		var err error
 		if status, err = o.cfg.db.status(ctx); err != nil {
 			return initialContent{}, err
 		}
 	}
-	if status.revision == 0 && found.reason == "" && o.seedFile != "" {
+	if status.Revision == 0 && found.reason == "" && o.seedFile != "" {
 		documents, err := readSeed(o.seedFile)
 		if errors.Is(err, os.ErrNotExist) {
 			return initialContent{}, &configError{[]string{fmt.Sprintf("SEED_FILE: %s does not exist, and the empty store needs it", o.seedFile)}}
@@ -117,11 +117,11 @@ func (o *opener) migrate(ctx context.Context) (initialContent, error) {
 		}
 		found = initialContent{documents, reasonSeed}
 	}
-	if status.revision > 0 && o.seedFile != "" && !exists(o.seedFile) {
+	if status.Revision > 0 && o.seedFile != "" && !exists(o.seedFile) {
 		o.logger.InfoContext(ctx, "SEED_FILE does not exist; it is not needed, because the store has a history", "file", o.seedFile)
 	}
 	// Checked before the first write: the store stays unchanged unless all documents can be imported.
-	if status.current == 0 {
+	if status.Current == 0 {
 		if err := server.CheckSeed(found.documents, o.rules); err != nil {
 			return initialContent{}, fmt.Errorf("%s cannot be used: %w", o.seedFile, explain(err))
 		}

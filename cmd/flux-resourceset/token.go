@@ -60,7 +60,7 @@ func createToken(c *cli.Context) (err error) {
 		return &configError{problems}
 	}
 	status, err := db.status(c.Context)
-	if err == nil && status.current == 0 {
+	if err == nil && status.Current == 0 {
 		err = db.migrate(c.Context)
 	}
 	if err != nil {
