@@ -31,6 +31,7 @@ type config struct {
 	mode                    string
 	db                      database
 	tokens                  server.Tokens
+	shortTokens             bool // may be among them
 	seedFile                string
 	passive                 bool // the process takes no automatic actions
 	seedAccept              bool // the seed is served without acceptance
@@ -169,6 +170,7 @@ func readConfig(c *cli.Context) (config, error) {
 	default:
 		problem("API_MODE is %q: it must be read-only or crud", c.String("api-mode"))
 	}
+	problems = append(problems, cfg.readSwitches(c)...)
 	problems = append(problems, cfg.readTokens(c)...)
 	db, wrong := readDatabase(c)
 	cfg.db = db
@@ -202,17 +204,8 @@ func readConfig(c *cli.Context) (config, error) {
 	if cfg.watchStreams, err = strconv.Atoi(c.String("watch-streams")); err != nil || cfg.watchStreams < 1 || cfg.watchStreams > server.MaxWatchStreams {
 		problem("WATCH_STREAMS is %q: it must be a number, 1 to %d", c.String("watch-streams"), server.MaxWatchStreams)
 	}
-	if cfg.secondPerson, err = strconv.ParseBool(c.String("require-second-person")); err != nil {
-		problem("REQUIRE_SECOND_PERSON is %q: it must be true or false", c.String("require-second-person"))
-	}
 	if cfg.refuseSecrets, err = readSecretValues(c); err != nil {
 		problem("%v", err)
-	}
-	if cfg.clusterToken, err = strconv.ParseBool(c.String("require-cluster-token")); err != nil {
-		problem("REQUIRE_CLUSTER_TOKEN is %q: it must be true or false", c.String("require-cluster-token"))
-	}
-	if cfg.gatesTrustShared, err = strconv.ParseBool(c.String("gates-trust-shared-token")); err != nil {
-		problem("GATES_TRUST_SHARED_TOKEN is %q: it must be true or false", c.String("gates-trust-shared-token"))
 	}
 	if cfg.gatesTrustShared && cfg.clusterToken {
 		problem("GATES_TRUST_SHARED_TOKEN and REQUIRE_CLUSTER_TOKEN exclude each other: with REQUIRE_CLUSTER_TOKEN, no report with AUTH_TOKEN counts")
@@ -238,17 +231,8 @@ func readConfig(c *cli.Context) (config, error) {
 	if (cfg.tls.Cert == "") != (cfg.tls.Key == "") {
 		problem("TLS_CERT_FILE and TLS_KEY_FILE belong together: set both or neither")
 	}
-	if cfg.seedAccept, err = strconv.ParseBool(c.String("seed-accept")); err != nil {
-		problem("SEED_ACCEPT is %q: it must be true or false", c.String("seed-accept"))
-	}
 	if cfg.seedFile != "" && !cfg.seedAccept && db != nil && db.name() == backendMemory {
 		problem("SEED_FILE with a memory store needs SEED_ACCEPT=true: no other process could accept what it brings")
-	}
-	if cfg.passive, err = strconv.ParseBool(c.String("passive")); err != nil {
-		problem("PASSIVE is %q: it must be true or false", c.String("passive"))
-	}
-	if cfg.requireCert, err = strconv.ParseBool(c.String("require-client-cert")); err != nil {
-		problem("REQUIRE_CLIENT_CERT is %q: it must be true or false", c.String("require-client-cert"))
 	}
 	problems = append(problems, cfg.readPage(c)...)
 	problems = append(problems, cfg.readWebhooks(c)...)
@@ -277,16 +261,42 @@ func readConfig(c *cli.Context) (config, error) {
 	return cfg, nil
 }
 
+// readSwitches reads the settings that are true or false.
+func (cfg *config) readSwitches(c *cli.Context) (problems []string) {
+	for name, to := range map[string]*bool{
+		"allow-short-tokens": &cfg.shortTokens, "seed-accept": &cfg.seedAccept, "passive": &cfg.passive, "ui-changes": &cfg.pageChanges,
+		"require-second-person": &cfg.secondPerson, "require-cluster-token": &cfg.clusterToken, "gates-trust-shared-token": &cfg.gatesTrustShared,
+		"require-client-cert": &cfg.requireCert, "webhook-allow-http": &cfg.webhooks.AllowHTTP, "webhook-allow-private": &cfg.webhooks.AllowPrivate,
+		"version-scan": &cfg.versionScan.enabled, "version-scan-allow-http": &cfg.versionScan.scanner.AllowHTTP,
+		"version-scan-allow-private": &cfg.versionScan.scanner.AllowPrivate,
+	} {
+		var err error
+		if *to, err = strconv.ParseBool(c.String(name)); err != nil {
+			problems = append(problems, fmt.Sprintf("%s is %q: it must be true or false", strings.ToUpper(strings.ReplaceAll(name, "-", "_")), c.String(name)))
+		}
+	}
+	return problems
+}
+
+// readProxy reads the URL of a proxy; nil: none is set.
+func readProxy(c *cli.Context, flag, name string) (proxy *url.URL, problems []string) {
+	text := c.String(flag)
+	if text == "" {
+		return nil, nil
+	}
+	proxy, err := url.Parse(text)
+	if err != nil || proxy.Scheme != "http" && proxy.Scheme != "https" || proxy.Host == "" {
+		problems = append(problems, name+" must be a URL such as http://proxy:3128")
+	}
+	return proxy, problems
+}
+
 // readTokens reads the static tokens.
 func (cfg *config) readTokens(c *cli.Context) (problems []string) {
 	problem := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	cfg.tokens = server.Tokens{
 		Read: c.String("auth-token"), ReadPrevious: c.String("auth-token-previous"),
 		Write: c.String("crud-auth-token"), WritePrevious: c.String("crud-auth-token-previous"),
-	}
-	short, err := strconv.ParseBool(c.String("allow-short-tokens"))
-	if err != nil {
-		problem("ALLOW_SHORT_TOKENS is %q: it must be true or false", c.String("allow-short-tokens"))
 	}
 	for name, token := range map[string]string{
 		"AUTH_TOKEN": cfg.tokens.Read, "CRUD_AUTH_TOKEN": cfg.tokens.Write,
@@ -295,7 +305,7 @@ func (cfg *config) readTokens(c *cli.Context) (problems []string) {
 		if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) {
 			problem("%s must be visible ASCII characters without spaces: no other token can be sent in a header", name)
 		}
-		if token != "" && len(token) < minToken && !short {
+		if token != "" && len(token) < minToken && !cfg.shortTokens {
 			problem("%s has less than %d characters: take a random one, such as the output of openssl rand -hex 32 (ALLOW_SHORT_TOKENS=true, for demos)", name, minToken)
 		}
 	}
@@ -311,10 +321,6 @@ func (cfg *config) readPage(c *cli.Context) (problems []string) {
 		cfg.page = c.String("ui") == "on" && cfg.mode == server.ModeCRUD
 	default:
 		problems = append(problems, fmt.Sprintf("UI is %q: it must be on or off", c.String("ui")))
-	}
-	var err error
-	if cfg.pageChanges, err = strconv.ParseBool(c.String("ui-changes")); err != nil {
-		problems = append(problems, fmt.Sprintf("UI_CHANGES is %q: it must be true or false", c.String("ui-changes")))
 	}
 	cfg.sessionKey, cfg.sessionKeyPrevious = c.String("session-key"), c.String("session-key-previous")
 	for name, key := range map[string]string{"SESSION_KEY": cfg.sessionKey, "SESSION_KEY_PREVIOUS": cfg.sessionKeyPrevious} {

@@ -5,10 +5,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"os"
-	"strconv"
-	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -26,18 +23,7 @@ type versionScan struct {
 func (cfg *config) readVersionScan(c *cli.Context) (problems []string) {
 	problem := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	v := &cfg.versionScan
-	for name, to := range map[string]*bool{"version-scan": &v.enabled, "version-scan-allow-http": &v.scanner.AllowHTTP, "version-scan-allow-private": &v.scanner.AllowPrivate} {
-		var err error
-		if *to, err = strconv.ParseBool(c.String(name)); err != nil {
-			problem("%s is %q: it must be true or false", strings.ToUpper(strings.ReplaceAll(name, "-", "_")), c.String(name))
-		}
-	}
-	if proxy := c.String("version-scan-proxy"); proxy != "" {
-		var err error
-		if v.scanner.Proxy, err = url.Parse(proxy); err != nil || v.scanner.Proxy.Scheme != "http" && v.scanner.Proxy.Scheme != "https" || v.scanner.Proxy.Host == "" {
-			problem("VERSION_SCAN_PROXY must be a URL such as http://proxy:3128")
-		}
-	}
+	v.scanner.Proxy, problems = readProxy(c, "version-scan-proxy", "VERSION_SCAN_PROXY")
 	if v.scanner.AuthFile = c.String("registry-auth-file"); v.scanner.AuthFile != "" {
 		if _, err := os.Stat(v.scanner.AuthFile); err != nil {
 			problem("REGISTRY_AUTH_FILE: %v", err)

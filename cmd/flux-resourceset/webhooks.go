@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -34,19 +33,9 @@ func (cfg *config) readWebhooks(c *cli.Context) (problems []string) {
 	if u, err := url.Parse(w.PublicURL); w.PublicURL != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "") {
 		problem("PUBLIC_URL must be a URL such as https://fleet.example.com")
 	}
-	var err error
-	if w.AllowHTTP, err = strconv.ParseBool(c.String("webhook-allow-http")); err != nil {
-		problem("WEBHOOK_ALLOW_HTTP is %q: it must be true or false", c.String("webhook-allow-http"))
-	}
-	if w.AllowPrivate, err = strconv.ParseBool(c.String("webhook-allow-private")); err != nil {
-		problem("WEBHOOK_ALLOW_PRIVATE is %q: it must be true or false", c.String("webhook-allow-private"))
-	}
-	if proxy := c.String("webhook-proxy"); proxy != "" {
-		if w.Proxy, err = url.Parse(proxy); err != nil || w.Proxy.Scheme != "http" && w.Proxy.Scheme != "https" || w.Proxy.Host == "" {
-			problem("WEBHOOK_PROXY must be a URL such as http://proxy:3128")
-		}
-	}
-	return problems
+	proxy, wrong := readProxy(c, "webhook-proxy", "WEBHOOK_PROXY")
+	w.Proxy = proxy
+	return append(problems, wrong...)
 }
 
 // newWebhooks returns the deliverer of events; nil: the mode makes no deliveries.
