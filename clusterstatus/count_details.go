@@ -9,7 +9,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 	"unique"
 )
@@ -55,11 +54,9 @@ type clusterIntervals struct{ failed, silent dayBits }
 // without such an interval takes no memory. As with the counts, each process adds its intervals to the row that it read, and the
 // first of an interval stays.
 type detailHistory struct {
-	mu        sync.Mutex
+	sharedRow
 	intervals map[int64]detailInterval // by their beginning, in seconds since 1970
 	clusters  map[clusterDigest]clusterIntervals
-	dirty     bool      // the stored row lacks an interval
-	writtenAt time.Time // time of the stored row
 }
 
 func slotOf(at int64) (index int, bit byte) {
@@ -271,16 +268,7 @@ func (h *detailHistory) encode(now time.Time) (Row, bool) {
 	if err == nil {
 		err = out.Close()
 	}
-	if now = now.Truncate(time.Microsecond); !now.After(h.writtenAt) {
-		now = h.writtenAt.Add(time.Microsecond) // the Store keeps the row of the later time
-	}
-	return Row{Cluster: storeID, Subject: detailsSubject, Body: base64.RawStdEncoding.EncodeToString(packed.Bytes()), ObservedAt: now}, err == nil
-}
-
-func (h *detailHistory) markWritten(at time.Time) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.dirty, h.writtenAt = false, at
+	return h.row(detailsSubject, base64.RawStdEncoding.EncodeToString(packed.Bytes()), now), err == nil
 }
 
 // resync is called when the Store may have lost the row.

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"sync"
 	"time"
 )
 
@@ -28,10 +27,8 @@ type StateCount struct {
 // countHistory has the counts of the last day. All are in one row of the Store: each process adds its own to the row that it read, and the
 // first count of an interval stays.
 type countHistory struct {
-	mu        sync.Mutex
-	counts    map[int64]StateCount // by At
-	dirty     bool                 // the stored row lacks a count
-	writtenAt time.Time            // time of the stored row
+	sharedRow
+	counts map[int64]StateCount // by At
 }
 
 // interval returns the beginning of the interval of a time, in seconds since 1970.
@@ -124,14 +121,5 @@ func (h *countHistory) encode(now time.Time) (Row, bool) {
 		all = append(all, h.counts[at])
 	}
 	body, err := json.Marshal(all)
-	if now = now.Truncate(time.Microsecond); !now.After(h.writtenAt) {
-		now = h.writtenAt.Add(time.Microsecond) // the Store keeps the row of the later time
-	}
-	return Row{Cluster: storeID, Subject: countsSubject, Body: string(body), ObservedAt: now}, err == nil
-}
-
-func (h *countHistory) markWritten(at time.Time) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.dirty, h.writtenAt = false, at
+	return h.row(countsSubject, string(body), now), err == nil
 }

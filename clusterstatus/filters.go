@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
@@ -22,10 +21,8 @@ const (
 // filters are those by which management clusters poll the list of clusters. All are in one row of the Store: each process adds
 // its own to the row that it read.
 type filters struct {
-	mu        sync.Mutex
-	known     map[string]*filter
-	dirty     bool      // the stored row lacks a filter or a recent poll
-	writtenAt time.Time // time of the stored row
+	sharedRow
+	known map[string]*filter
 }
 
 type filter struct {
@@ -130,14 +127,5 @@ func (f *filters) encode(now time.Time) (Row, bool) {
 		all = append(all, f.known[key])
 	}
 	body, err := json.Marshal(all)
-	if now = now.Truncate(time.Microsecond); !now.After(f.writtenAt) {
-		now = f.writtenAt.Add(time.Microsecond) // the Store keeps the row of the later time
-	}
-	return Row{Cluster: storeID, Subject: filtersSubject, Body: string(body), ObservedAt: now}, err == nil
-}
-
-func (f *filters) markWritten(at time.Time) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.dirty, f.writtenAt = false, at
+	return f.row(filtersSubject, string(body), now), err == nil
 }

@@ -336,8 +336,8 @@ func (f *fleetChanges) encode() (Row, bool) {
 	return Row{Cluster: storeID, Subject: failingSubject, Body: string(body), ObservedAt: f.at}, err == nil
 }
 
-func (f *fleetChanges) markWritten(at time.Time) {
+func (f *fleetChanges) markWritten(r Row) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.stored = at
+	f.stored = r.ObservedAt
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -146,35 +147,50 @@ func (t *Tracker) write(ctx context.Context, now time.Time, age time.Duration) e
 			flush()
 		}
 	}
-	if row, ok := t.filters.encode(now); ok && err == nil && !t.denied {
+	write := func(row Row, ok bool, markWritten func(Row)) {
+		if !ok || err != nil || t.denied {
+			return
+		}
 		if err = t.cfg.Store.Put(ctx, []Row{row}); err == nil {
-			t.filters.markWritten(row.ObservedAt)
+			markWritten(row)
 		}
 	}
-	if row, ok := t.counts.encode(now); ok && err == nil && !t.denied {
-		if err = t.cfg.Store.Put(ctx, []Row{row}); err == nil {
-			t.counts.markWritten(row.ObservedAt)
-		}
-	}
-	if row, ok := t.countDetails.encode(now); ok && err == nil && !t.denied {
-		if err = t.cfg.Store.Put(ctx, []Row{row}); err == nil {
-			t.countDetails.markWritten(row.ObservedAt)
-		}
-	}
-	if row, ok := t.tokenUses.encode(now, tokenUseWriteFactor*age); ok && err == nil && !t.denied {
-		if err = t.cfg.Store.Put(ctx, []Row{row}); err == nil {
-			t.tokenUses.markWritten(row)
-		}
-	}
-	if row, ok := t.fleetChanges.encode(); ok && err == nil && !t.denied {
-		if err = t.cfg.Store.Put(ctx, []Row{row}); err == nil {
-			t.fleetChanges.markWritten(row.ObservedAt)
-		}
-	}
+	row, ok := t.filters.encode(now)
+	write(row, ok, t.filters.markWritten)
+	row, ok = t.counts.encode(now)
+	write(row, ok, t.counts.markWritten)
+	row, ok = t.countDetails.encode(now)
+	write(row, ok, t.countDetails.markWritten)
+	row, ok = t.tokenUses.encode(now, tokenUseWriteFactor*age)
+	write(row, ok, t.tokenUses.markWritten)
+	row, ok = t.fleetChanges.encode()
+	write(row, ok, t.fleetChanges.markWritten)
 	if len(rows) > 0 || t.lossDetector.due(now) && !t.denied {
 		flush()
 	}
 	return err
+}
+
+// sharedRow is a row of the Store of which each process has a part: it adds its own to the row that it read.
+type sharedRow struct {
+	mu        sync.RWMutex
+	dirty     bool      // the stored row lacks something
+	writtenAt time.Time // time of the stored row
+}
+
+// row returns the row to be stored. Its time is later than that of the stored one, since the Store keeps the row of the later time. The
+// caller holds the lock.
+func (s *sharedRow) row(subject, body string, now time.Time) Row {
+	if now = now.Truncate(time.Microsecond); !now.After(s.writtenAt) {
+		now = s.writtenAt.Add(time.Microsecond)
+	}
+	return Row{Cluster: storeID, Subject: subject, Body: body, ObservedAt: now}
+}
+
+func (s *sharedRow) markWritten(r Row) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dirty, s.writtenAt = false, r.ObservedAt
 }
 
 // sortRows orders rows by kind and cluster, so that rows that are adjacent in the index of a table are written together.

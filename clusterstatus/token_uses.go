@@ -3,7 +3,6 @@ package clusterstatus
 import (
 	"encoding/json"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -17,10 +16,8 @@ const (
 // tokenUses are the last uses of tokens that are not those of a cluster, by the ids of the tokens, in seconds since 1970. All are in one row
 // of the Store: each process adds its own to the row that it read. It is not read at each sync, but when it was written since.
 type tokenUses struct {
-	mu        sync.RWMutex
-	last      map[string]int64
-	dirty     bool      // the stored row lacks a use
-	writtenAt time.Time // time of the stored row
+	sharedRow
+	last map[string]int64
 }
 
 // RecordTokenUse records that a token was used, once in tokenUseInterval.
@@ -105,10 +102,7 @@ func (u *tokenUses) encode(now time.Time, age time.Duration) (Row, bool) {
 		return Row{}, false
 	}
 	body, err := json.Marshal(u.last)
-	if now = now.Truncate(time.Microsecond); !now.After(u.writtenAt) {
-		now = u.writtenAt.Add(time.Microsecond) // the Store keeps the row of the later time
-	}
-	return Row{Cluster: storeID, Subject: tokenUsesSubject, Body: string(body), ObservedAt: now}, err == nil
+	return u.row(tokenUsesSubject, string(body), now), err == nil
 }
 
 // markWritten is called with the body of the row, since uses may have been recorded during the write.
