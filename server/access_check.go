@@ -54,7 +54,7 @@ func (s *Server) CheckAccess(c echo.Context, _ api.CheckAccessParams) error {
 		return err
 	}
 	c.Response().Header().Set(response.HeaderRevision, response.FormatRevision(res.State.Revision()))
-	return s.sendCheck(c, out)
+	return s.sendBuffered(c, out)
 }
 
 // checkOwnAccess answers for the caller itself, as a read: no right is needed to learn the own rights.
@@ -68,15 +68,7 @@ func (s *Server) checkOwnAccess(c echo.Context, check *accessCheck) error {
 	if err != nil {
 		return err
 	}
-	return s.sendCheck(c, out)
-}
-
-func (s *Server) sendCheck(c echo.Context, out api.AccessCheck) error {
-	answer, err := response.Compress(out, requestOf(c).job.Interrupted)
-	if err != nil {
-		return err
-	}
-	return s.sendBuffered(c, answer)
+	return s.sendBuffered(c, out)
 }
 
 // checkRequestProblems returns problems of a request that its schema does not express.

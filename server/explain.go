@@ -60,11 +60,7 @@ func (s *Server) explain(c echo.Context, id string, of explained) error {
 		s.cfg.Logger.WarnContext(c.Request().Context(), "the revisions of an explanation are left out", "error", err)
 		response.AddWarnings(c, []string{"the history cannot be read at the moment: the revisions that set the values are left out"})
 	}
-	answer, err := response.Compress(out, job.Interrupted)
-	if err != nil {
-		return err
-	}
-	return s.sendBuffered(c, answer)
+	return s.sendBuffered(c, out)
 }
 
 // clusterAt returns a cluster as of a revision, with a State of the documents that determine its inputs.

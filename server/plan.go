@@ -56,12 +56,8 @@ func (s *Server) Plan(c echo.Context, p api.PlanParams) error {
 			return err
 		}
 	}
-	answer, err := response.Compress(plan, requestOf(c).job.Interrupted)
-	if err != nil {
-		return err
-	}
 	c.Response().Header().Set(response.HeaderRevision, response.FormatRevision(fleet.Revision(plan.BaseRevision)))
-	return s.sendBuffered(c, answer)
+	return s.sendBuffered(c, plan)
 }
 
 // runPlan runs the operations of a plan, or an action on a rollout, without committing the change. An action has no batch.

@@ -51,11 +51,7 @@ func (s *Server) TestPolicy(c echo.Context, _ api.TestPolicyParams) error {
 	if err != nil {
 		return err
 	}
-	answer, err := response.Compress(out, requestOf(c).job.Interrupted)
-	if err != nil {
-		return err
-	}
-	return s.sendBuffered(c, answer)
+	return s.sendBuffered(c, out)
 }
 
 // policyProblems returns the error of a policy with pointers to it in the request.

@@ -14,7 +14,6 @@ import (
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
 	"github.com/flux-resourceset/flux-resourceset/internal/resourceset"
 	"github.com/flux-resourceset/flux-resourceset/server/internal/poll"
-	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 )
 
 // The limits of a request that renders: half a minute of a processor, and the size of the objects that it holds.
@@ -68,11 +67,7 @@ func (s *Server) Render(c echo.Context, _ api.RenderParams) error {
 		}
 		out.ResourceSets = append(out.ResourceSets, one)
 	}
-	answer, err := response.Compress(out, requestOf(c).job.Interrupted)
-	if err != nil {
-		return err
-	}
-	return s.sendBuffered(c, answer)
+	return s.sendBuffered(c, out)
 }
 
 func newRenderBudget(c echo.Context) *resourceset.Budget {

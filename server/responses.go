@@ -22,8 +22,12 @@ func streamList(c echo.Context, list response.List) error {
 	})
 }
 
-// sendBuffered ends the job and sends its answer, or returns 429 when the buffer is full.
-func (s *Server) sendBuffered(c echo.Context, answer *response.Compressed) error {
+// sendBuffered ends the job and sends its answer as JSON, or returns 429 when the buffer is full.
+func (s *Server) sendBuffered(c echo.Context, v any) error {
+	answer, err := response.Compress(v, requestOf(c).job.Interrupted)
+	if err != nil {
+		return err
+	}
 	release, err := requestOf(c).job.Reserve(answer.Len())
 	if err != nil {
 		return err

@@ -65,7 +65,7 @@ func (s *Server) ListRevisions(c echo.Context, p api.ListRevisionsParams) error 
 	if len(out) == q.Limit {
 		linkBefore(c, fleet.Revision(out[len(out)-1].Revision))
 	}
-	return s.recall(c, response.List{N: len(out), Item: func(i int) any { return out[i] }})
+	return s.sendBuffered(c, response.List{N: len(out), Item: func(i int) any { return out[i] }})
 }
 
 // cursorOf returns the revision before which a page ends; 0: there is no cursor.
@@ -128,7 +128,7 @@ func (s *Server) GetRevision(c echo.Context, revision int64, p api.GetRevisionPa
 	if err != nil {
 		return err
 	}
-	return s.recall(c, out)
+	return s.sendBuffered(c, out)
 }
 
 // linkChanges sets the headers of a page of changes.
@@ -188,15 +188,6 @@ func (s *Server) undoneBy(ctx context.Context, commit store.Summary) (*int64, er
 		}
 	}
 	return nil, nil //nolint:nilnil // no revision reverted it
-}
-
-// recall answers with a page of the history, through the response buffer.
-func (s *Server) recall(c echo.Context, page any) error {
-	answer, err := response.Compress(page, requestOf(c).job.Interrupted)
-	if err != nil {
-		return err
-	}
-	return s.sendBuffered(c, answer)
 }
 
 func revisionSummary(commit store.Summary) api.RevisionSummary {

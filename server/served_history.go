@@ -47,7 +47,7 @@ func (s *Server) servedHistory(c echo.Context, of fleet.DocumentName, p historyP
 		return err
 	}
 	if p.until != nil && newest == 0 { // the log begins later
-		return s.recall(c, response.List{})
+		return s.sendBuffered(c, response.List{})
 	}
 	before = min(before, newest+1)
 	oldest, err := s.newestBefore(ctx, p.since, 0)
@@ -67,7 +67,7 @@ func (s *Server) servedHistory(c echo.Context, of fleet.DocumentName, p historyP
 	if page.Next > oldest+1 {
 		linkBefore(c, page.Next)
 	}
-	return s.recall(c, response.List{N: len(out), Item: func(i int) any { return out[i] }})
+	return s.sendBuffered(c, response.List{N: len(out), Item: func(i int) any { return out[i] }})
 }
 
 // newestBefore returns the newest revision before a time, and without a time the given one.

@@ -23,11 +23,7 @@ func (s *Server) PlanSource(c echo.Context, id string, _ api.PlanSourceParams) e
 		return err
 	}
 	response.AddWarnings(c, plan.Warnings)
-	answer, err := response.Compress(plan, requestOf(c).job.Interrupted)
-	if err != nil {
-		return err
-	}
-	return s.sendBuffered(c, answer)
+	return s.sendBuffered(c, plan)
 }
 
 // planHeldArtifact returns the effect of the held artifact of a source on a State.

@@ -150,7 +150,7 @@ func (s *Server) listVisibleRevisions(c echo.Context, st *fleet.State, q store.H
 	if next > 0 && (q.ID == "" || len(page) > 0) { // the deleted document of another principal has no next page either
 		linkBefore(c, next)
 	}
-	return s.recall(c, response.List{N: len(page), Item: func(i int) any { return page[i] }})
+	return s.sendBuffered(c, response.List{N: len(page), Item: func(i int) any { return page[i] }})
 }
 
 // matchesQuery reports whether a revision has a visible change of the kind, and of the document, that a query names. v are its examined
@@ -180,7 +180,7 @@ func (s *Server) getVisibleRevision(c echo.Context, st *fleet.State, found store
 		if err != nil {
 			return err
 		}
-		return s.recall(c, out)
+		return s.sendBuffered(c, out)
 	}
 	out := api.RevisionDetail{
 		Revision: int64(commit.Revision), CommitID: commit.ID, At: commit.At, Summary: v.summary(), ChangeCount: v.count,
@@ -189,5 +189,5 @@ func (s *Server) getVisibleRevision(c echo.Context, st *fleet.State, found store
 	if err := addChanges(&out, v.page); err != nil {
 		return err
 	}
-	return s.recall(c, out)
+	return s.sendBuffered(c, out)
 }
