@@ -32,6 +32,26 @@ func (s *Server) listKind(c echo.Context, kind fleet.Kind, limit, offset *int) e
 	return listViews(c, st.All(kind), limit, offset, func(d *fleet.Document) any { return s.viewOf(st, d) })
 }
 
+// find returns a document, and the State for a read.
+func (s *Server) find(c echo.Context, kind fleet.Kind, id string) (*fleet.State, *fleet.Document, error) {
+	st, err := s.state(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	doc, err := st.Find(kind, id)
+	return st, doc, err
+}
+
+// getViewed answers with a document whose view depends on more than the document.
+func (s *Server) getViewed(c echo.Context, kind fleet.Kind, id string) error {
+	st, doc, err := s.find(c, kind, id)
+	if err != nil {
+		return err
+	}
+	c.Response().Header().Set(response.HeaderETag, doc.ETag())
+	return response.WriteJSON(c, http.StatusOK, s.viewOf(st, doc))
+}
+
 func (s *Server) getDocument(c echo.Context, kind fleet.Kind, id string, p readParams) error {
 	st, err := s.state(c)
 	if err != nil {

@@ -1,30 +1,18 @@
 package server
 
 import (
-	"net/http"
-
 	"github.com/labstack/echo/v4"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
-	"github.com/flux-resourceset/flux-resourceset/server/internal/response"
 )
 
 func (s *Server) ListFreezes(c echo.Context, p api.ListFreezesParams) error {
 	return s.listKind(c, fleet.KindFreeze, p.Limit, p.Offset)
 }
 
-func (s *Server) GetFreeze(c echo.Context, id string, p api.GetFreezeParams) error {
-	st, err := s.state(c)
-	if err != nil {
-		return err
-	}
-	doc, err := st.Find(fleet.KindFreeze, id)
-	if err != nil {
-		return err
-	}
-	c.Response().Header().Set(response.HeaderETag, doc.ETag())
-	return response.WriteJSON(c, http.StatusOK, s.viewOf(st, doc))
+func (s *Server) GetFreeze(c echo.Context, id string, _ api.GetFreezeParams) error {
+	return s.getViewed(c, fleet.KindFreeze, id)
 }
 
 func (s *Server) CreateFreeze(c echo.Context, p api.CreateFreezeParams) error {

@@ -67,11 +67,7 @@ func (s *Server) view(c echo.Context, kind fleet.Kind, id string, revision *int6
 	if revision != nil {
 		return fleet.Invalid([]fleet.Problem{{Detail: "query parameter view: not supported for an older revision"}})
 	}
-	st, err := s.state(c)
-	if err != nil {
-		return err
-	}
-	doc, err := st.Find(kind, id)
+	st, doc, err := s.find(c, kind, id)
 	if err != nil {
 		return err
 	}

@@ -11,11 +11,7 @@ import (
 )
 
 func (s *Server) GetPatches(c echo.Context, id, componentID string, p api.GetPatchesParams) error {
-	st, err := s.state(c)
-	if err != nil {
-		return err
-	}
-	doc, err := st.Find(fleet.KindCluster, id)
+	st, doc, err := s.find(c, fleet.KindCluster, id)
 	if err != nil {
 		return err
 	}

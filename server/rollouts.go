@@ -26,11 +26,7 @@ func (s *Server) ListRollouts(c echo.Context, p api.ListRolloutsParams) error {
 }
 
 func (s *Server) GetRollout(c echo.Context, id string, p api.GetRolloutParams) error {
-	st, err := s.state(c)
-	if err != nil {
-		return err
-	}
-	doc, err := st.Find(fleet.KindRollout, id)
+	st, doc, err := s.find(c, fleet.KindRollout, id)
 	if err != nil {
 		return err
 	}

@@ -48,16 +48,7 @@ func (s *Server) ListSources(c echo.Context, p api.ListSourcesParams) error {
 }
 
 func (s *Server) GetSource(c echo.Context, id string, _ api.GetSourceParams) error {
-	st, err := s.state(c)
-	if err != nil {
-		return err
-	}
-	doc, err := st.Find(fleet.KindSource, id)
-	if err != nil {
-		return err
-	}
-	c.Response().Header().Set(response.HeaderETag, doc.ETag())
-	return response.WriteJSON(c, http.StatusOK, s.viewOf(st, doc))
+	return s.getViewed(c, fleet.KindSource, id)
 }
 
 func (s *Server) CreateSource(c echo.Context, p api.CreateSourceParams) error {
@@ -83,11 +74,7 @@ func (s *Server) ApproveSource(c echo.Context, id string, p api.ApproveSourcePar
 }
 
 func (s *Server) ReconcileSource(c echo.Context, id string, _ api.ReconcileSourceParams) error {
-	st, err := s.state(c)
-	if err != nil {
-		return err
-	}
-	doc, err := st.Find(fleet.KindSource, id)
+	_, doc, err := s.find(c, fleet.KindSource, id)
 	if err != nil {
 		return err
 	}
@@ -107,7 +94,7 @@ func (s *Server) ReconcileSource(c echo.Context, id string, _ api.ReconcileSourc
 		return ctx.Err()
 	}
 	err = s.followSource(ctx, id, check, true)
-	st = s.cfg.Replica.State()
+	st := s.cfg.Replica.State()
 	if err != nil && st.SourceState(id).Held == nil && !check.isFailed() { // the status does not have it
 		if refusal, ok := errors.AsType[*fleet.Error](err); ok {
 			return &fleet.Error{Code: fleet.CodeConflict, Detail: "the artifact is not applied again: " + artifactMessage(refusal)}

@@ -42,11 +42,7 @@ func (s *Server) tokenView(doc *fleet.Document) any {
 }
 
 func (s *Server) GetToken(c echo.Context, id string, p api.GetTokenParams) error {
-	st, err := s.state(c)
-	if err != nil {
-		return err
-	}
-	doc, err := st.Find(fleet.KindToken, id)
+	_, doc, err := s.find(c, fleet.KindToken, id)
 	if err != nil {
 		return err
 	}

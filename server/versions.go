@@ -26,11 +26,7 @@ func (s *Server) GetComponentVersions(c echo.Context, id string, _ api.GetCompon
 
 // writeComponentVersions answers with what is known of a component's versions.
 func (s *Server) writeComponentVersions(c echo.Context, status int, id string) error {
-	st, err := s.state(c)
-	if err != nil {
-		return err
-	}
-	doc, err := st.Find(fleet.KindComponent, id)
+	st, doc, err := s.find(c, fleet.KindComponent, id)
 	if err != nil {
 		return err
 	}
@@ -70,11 +66,7 @@ func (s *Server) PushComponentVersion(c echo.Context, id string, _ api.PushCompo
 
 // componentToPush returns a component whose versions the principal may announce.
 func (s *Server) componentToPush(c echo.Context, id string) (*fleet.State, *fleet.Document, error) {
-	st, err := s.state(c)
-	if err != nil {
-		return nil, nil, err
-	}
-	doc, err := st.Find(fleet.KindComponent, id)
+	st, doc, err := s.find(c, fleet.KindComponent, id)
 	if err != nil {
 		return nil, nil, err
 	}

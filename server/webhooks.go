@@ -17,12 +17,7 @@ func (s *Server) ListWebhooks(c echo.Context, p api.ListWebhooksParams) error {
 }
 
 func (s *Server) GetWebhook(c echo.Context, id string, _ api.GetWebhookParams) error {
-	st, doc, err := s.findWebhook(c, id)
-	if err != nil {
-		return err
-	}
-	c.Response().Header().Set(response.HeaderETag, doc.ETag())
-	return response.WriteJSON(c, http.StatusOK, s.viewOf(st, doc))
+	return s.getViewed(c, fleet.KindWebhook, id)
 }
 
 func (s *Server) CreateWebhook(c echo.Context, p api.CreateWebhookParams) error {
@@ -81,7 +76,7 @@ func (s *Server) ReplayWebhook(c echo.Context, id string, p api.ReplayWebhookPar
 }
 
 func (s *Server) GetWebhookSecret(c echo.Context, id string, _ api.GetWebhookSecretParams) error {
-	_, doc, err := s.findWebhook(c, id)
+	_, doc, err := s.find(c, fleet.KindWebhook, id)
 	if err != nil {
 		return err
 	}
@@ -94,7 +89,7 @@ func (s *Server) GetWebhookSecret(c echo.Context, id string, _ api.GetWebhookSec
 }
 
 func (s *Server) TestWebhook(c echo.Context, id string, _ api.TestWebhookParams) error {
-	_, doc, err := s.findWebhook(c, id)
+	_, doc, err := s.find(c, fleet.KindWebhook, id)
 	if err != nil {
 		return err
 	}
@@ -109,15 +104,6 @@ func (s *Server) TestWebhook(c echo.Context, id string, _ api.TestWebhookParams)
 		return err
 	}
 	return response.WriteJSON(c, http.StatusOK, api.WebhookTest{Delivered: r.Error == "", Status: r.Status, Error: s.masker.Tokens(r.Error), DurationMs: r.Duration.Milliseconds()})
-}
-
-func (s *Server) findWebhook(c echo.Context, id string) (*fleet.State, *fleet.Document, error) {
-	st, err := s.state(c)
-	if err != nil {
-		return nil, nil, err
-	}
-	doc, err := st.Find(fleet.KindWebhook, id)
-	return st, doc, err
 }
 
 // webhooksUsable returns an error if the configuration lacks a setting that webhooks require.
