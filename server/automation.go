@@ -61,6 +61,14 @@ func (s *Server) survive(ctx context.Context, doing string, do func()) {
 // errNothingToDo ends a change of the server that turns out to be made already.
 var errNothingToDo = errors.New("there is nothing to do")
 
+// unlessNothing returns the error of a change, or errNothingToDo if it changed nothing.
+func unlessNothing(changed bool, err error) error {
+	if err == nil && !changed {
+		return errNothingToDo
+	}
+	return err
+}
+
 // automate makes a change that the server decides by itself. decide runs on the State that the commit is based on; errNothingToDo
 // ends it without an error. There is nothing to do while this process must wait.
 func (s *Server) automate(ctx context.Context, meta store.Meta, decide func(*fleet.Tx) error) error {
@@ -124,38 +132,43 @@ func (s *Server) onBehalfOf(tx *fleet.Tx, p principal) {
 	}
 }
 
-// refusals are the errors of changes that the server could not make, by the name of the change. Each is logged once.
-type refusals struct {
+// reasons are why changes are not made, by the name of the change, as this process evaluated them last.
+type reasons struct {
 	mu    sync.Mutex
 	known map[string]string
 }
 
-// set records the error of a change, whose name is the value of an attribute, and logs a new one. Empty: there is none.
-func (r *refusals) set(ctx context.Context, log *slog.Logger, message string, change slog.Attr, refusal string) {
+// set records the reason of a change, and reports whether it is a new one. Empty: there is none.
+func (r *reasons) set(name, reason string) (isNew bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	name := change.Value.String()
-	if refusal == "" {
+	if reason == "" {
 		delete(r.known, name)
-		return
+		return false
 	}
 	if r.known == nil {
 		r.known = map[string]string{}
 	}
-	if r.known[name] != refusal {
-		log.LogAttrs(ctx, slog.LevelWarn, message, change, slog.String("error", refusal)) //nolint:sloglint // a constant of the caller
-	}
-	r.known[name] = refusal
+	isNew = r.known[name] != reason
+	r.known[name] = reason
+	return isNew
 }
 
-func (r *refusals) get(name string) string {
+// refuse records the error of a change, whose name is the value of an attribute, and logs a new one. Empty: there is none.
+func (r *reasons) refuse(ctx context.Context, log *slog.Logger, message string, change slog.Attr, refusal string) {
+	if r.set(change.Value.String(), refusal) {
+		log.LogAttrs(ctx, slog.LevelWarn, message, change, slog.String("error", refusal)) //nolint:sloglint // a constant of the caller
+	}
+}
+
+func (r *reasons) get(name string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.known[name]
 }
 
-// retain drops the errors of changes that have no future.
-func (r *refusals) retain(keep func(name string) bool) {
+// retain drops the reasons of changes that have no future.
+func (r *reasons) retain(keep func(name string) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	maps.DeleteFunc(r.known, func(name, _ string) bool { return !keep(name) })

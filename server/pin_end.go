@@ -17,7 +17,7 @@ func (s *Server) endPins(ctx context.Context, st *fleet.State) {
 	overdue := st.OverduePins(s.cfg.Now())
 	for id := range overdue {
 		if err := s.endPin(ctx, id); err != nil && ctx.Err() == nil {
-			s.pinRefusals.set(ctx, s.cfg.Logger, "a pin cannot end", slog.String("cluster", id), err.Error())
+			s.pinRefusals.refuse(ctx, s.cfg.Logger, "a pin cannot end", slog.String("cluster", id), err.Error())
 		}
 	}
 	s.pinRefusals.retain(func(id string) bool { _, known := overdue[id]; return known })

@@ -43,7 +43,7 @@ func (s *Server) AdvanceRollouts(ctx context.Context) {
 			}
 		})
 	}
-	s.rolloutWaits.forgetMissing(st)
+	s.rolloutWaits.retain(func(id string) bool { return st.Has(fleet.KindRollout, id) })
 	if !anyOpen {
 		s.rolloutInputs.clear()
 	}
@@ -53,7 +53,7 @@ func (s *Server) AdvanceRollouts(ctx context.Context) {
 // was confirmed, pauses the rollout, and so does one that a policy refuses.
 func (s *Server) advanceRollout(ctx context.Context, st *fleet.State, id string) (err error) {
 	if d, ok := st.Get(fleet.KindRollout, id); !ok || !fleet.Advances(d) {
-		s.rolloutWaits.observe(id, "")
+		s.rolloutWaits.set(id, "")
 		return nil
 	}
 	ctx, span := s.span(ctx, "evaluate rollout", attribute.String("fleet.rollout", id))
@@ -61,7 +61,7 @@ func (s *Server) advanceRollout(ctx context.Context, st *fleet.State, id string)
 	step, err := s.rolloutStep(ctx, st, id)
 	span.SetAttributes(attribute.String("fleet.rollout.action", step.Action), attribute.String("fleet.rollout.stage", step.Stage), attribute.String("fleet.rollout.waiting", step.Reason))
 	if err == nil {
-		s.rolloutWaits.observe(id, step.Reason)
+		s.rolloutWaits.set(id, step.Reason)
 	}
 	if err != nil || step.Action == "" {
 		return err

@@ -154,7 +154,7 @@ type Server struct {
 	changedInputs    changedInputsCache
 	clusterCounts    clusterCounts
 	rolloutInputs    rolloutInputsCache
-	rolloutWaits     rolloutWaits
+	rolloutWaits     reasons
 	visible          visibleStates
 	searchCache      searchCache
 	causingRevisions causingRevisions
@@ -166,10 +166,10 @@ type Server struct {
 	scans           versionScans
 	versionRunner   versionRunner
 	versionsBehind  versionsBehind
-	versionRefusals refusals
-	pinRefusals     refusals
+	versionRefusals reasons
+	pinRefusals     reasons
 	sources         sourceRunner
-	sourceFailures  refusals
+	sourceFailures  reasons
 	// The OpenAPI document in other forms, made on first use.
 	specJSON, docsSpec func() ([]byte, error)
 }

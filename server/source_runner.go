@@ -266,7 +266,7 @@ func (s *Server) recordCheck(ctx context.Context, id string, check *sourceCheck,
 		reason = check.reason // the reader waits after an earlier failure
 	}
 	recorded := check.checked && check.reason == reason
-	s.sourceFailures.set(ctx, s.cfg.Logger, "the artifact of a source cannot be read", slog.String("source_id", id), check.failed)
+	s.sourceFailures.refuse(ctx, s.cfg.Logger, "the artifact of a source cannot be read", slog.String("source_id", id), check.failed)
 	check.mu.Unlock()
 	if recorded {
 		return
@@ -275,11 +275,7 @@ func (s *Server) recordCheck(ctx context.Context, id string, check *sourceCheck,
 		if !tx.Base().Has(fleet.KindSource, id) {
 			return errNothingToDo
 		}
-		changed, err := tx.FailArtifact(id, reason, s.commitTime())
-		if err == nil && !changed {
-			err = errNothingToDo
-		}
-		return err
+		return unlessNothing(tx.FailArtifact(id, reason, s.commitTime()))
 	})
 	if err == nil {
 		check.mu.Lock()
@@ -329,11 +325,7 @@ func (s *Server) commitArtifact(ctx context.Context, source *fleet.Document, a f
 			guard.PlanHash = approval.PlanHash
 		}
 		tx.Guard(guard)
-		changed, err := s.applyArtifact(tx, id, a, again)
-		if err == nil && !changed {
-			err = errNothingToDo
-		}
-		return err
+		return unlessNothing(s.applyArtifact(tx, id, a, again))
 	})
 }
 
@@ -508,10 +500,6 @@ func (s *Server) releaseArtifact(ctx context.Context, id string, record *fleet.S
 		return nil
 	}
 	return s.automate(ctx, store.Meta{Actor: fleet.SourceActor(id)}, func(tx *fleet.Tx) error {
-		changed, err := tx.ReleaseArtifact(id)
-		if err == nil && !changed {
-			err = errNothingToDo
-		}
-		return err
+		return unlessNothing(tx.ReleaseArtifact(id))
 	})
 }

@@ -99,7 +99,7 @@ func (s *Server) pendingMoves(ctx context.Context, st *fleet.State, due func(mov
 
 // setVersionRefusal records why a move is not made; empty: nothing refuses it.
 func (s *Server) setVersionRefusal(ctx context.Context, move, message string) {
-	s.versionRefusals.set(ctx, s.cfg.Logger, "a version cannot move", slog.String("move", move), message)
+	s.versionRefusals.refuse(ctx, s.cfg.Logger, "a version cannot move", slog.String("move", move), message)
 }
 
 // versionInputs identifies the documents that version policies depend on.
@@ -167,11 +167,7 @@ func (s *Server) commitMove(ctx context.Context, move string) (err error) {
 	ctx, span := s.span(ctx, "move version", attribute.String("fleet.move", move))
 	defer func() { endSpan(span, err) }()
 	return s.automate(ctx, store.Meta{Actor: fleet.VersionAutomation}, func(tx *fleet.Tx) error {
-		changed, err := s.move(tx, move)
-		if err == nil && !changed {
-			err = errNothingToDo
-		}
-		return err
+		return unlessNothing(s.move(tx, move))
 	})
 }
 
