@@ -89,10 +89,7 @@ func (tx *Tx) recordApproval(c Commit, planHash, subject, reason string) error {
 	case own >= maxApprovalsOf:
 		return errorf(CodeLimitExceeded, "%s has %d approvals that were not used, which is the most: delete some, or wait until they end", c.Actor, own)
 	}
-	doc, err := tx.kinds.newRecord(KindApproval, a.ID, a)
-	if err == nil {
-		tx.record(KindApproval, a.ID, doc)
-	}
+	_, err := tx.recordValue(KindApproval, a.ID, a)
 	return err
 }
 

@@ -223,11 +223,7 @@ func (tx *Tx) restoreBeforeRollout(d *Document) (*Document, error) {
 		return nil, nil
 	}
 	r.State = rolloutAborted
-	doc, err := tx.kinds.newRecord(KindRollout, d.ID, &r)
-	if err == nil {
-		tx.record(KindRollout, d.ID, doc)
-	}
-	return doc, err
+	return tx.recordValue(KindRollout, d.ID, &r)
 }
 
 // paused returns a rollout as paused if it is running or starts by itself, or else the same document.

@@ -115,10 +115,7 @@ func (tx *Tx) approveStage(doc *Document, stage string) {
 				return err
 			}
 		}
-		next, err := tx.kinds.newRecord(KindRollout, doc.ID, &r)
-		if err == nil {
-			tx.record(KindRollout, doc.ID, next)
-		}
+		_, err = tx.recordValue(KindRollout, doc.ID, &r)
 		return err
 	}
 	tx.recordOperation(api.RevisionOperation{Op: RolloutApprove, Kind: string(KindRollout), ID: doc.ID, Stage: stage})
@@ -143,10 +140,9 @@ func (tx *Tx) planHashOfStart(r rollout, stage int, c Commit) (string, error) {
 	start.work, start.filters = tx.work, tx.filters
 	start.Guard(Guard{Off: true})
 	r.State, r.Started = rolloutRunning, stage+1
-	if doc, err = tx.kinds.newRecord(KindRollout, r.ID, &r); err != nil {
+	if _, err := start.recordValue(KindRollout, r.ID, &r); err != nil {
 		return "", err
 	}
-	start.record(KindRollout, r.ID, doc)
 	res, err := start.Finish(c)
 	if err != nil {
 		return "", err

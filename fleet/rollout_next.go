@@ -165,11 +165,9 @@ func (tx *Tx) StepRollout(id string, step RolloutStep) error {
 	}
 	r := *doc.rollout()
 	r.PausedBecause = step.Message
-	stored, err := tx.kinds.newRecord(KindRollout, id, &r)
-	if err != nil {
+	if _, err := tx.recordValue(KindRollout, id, &r); err != nil {
 		return err
 	}
-	tx.record(KindRollout, id, stored)
 	tx.beforeFinish = nil // neither has a time
 	return nil
 }

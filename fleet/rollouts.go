@@ -152,11 +152,9 @@ func (n *rolloutCreation) finish(tx *Tx, c Commit) error {
 	if err := tx.base.checkDependencyChanges(r); err != nil {
 		return err
 	}
-	doc, err := tx.kinds.newRecord(KindRollout, r.ID, r)
-	if err != nil {
+	if _, err := tx.recordValue(KindRollout, r.ID, r); err != nil {
 		return err
 	}
-	tx.record(KindRollout, r.ID, doc)
 	for _, w := range res.Warnings {
 		tx.note("%s", w)
 	}
@@ -309,11 +307,10 @@ func (tx *Tx) changeRollout(id, action, stage string, planned bool) (*Document, 
 			return nil, err
 		}
 	}
-	next, err := tx.kinds.newRecord(KindRollout, id, &r)
+	next, err := tx.recordValue(KindRollout, id, &r)
 	if err != nil {
 		return nil, err
 	}
-	tx.record(KindRollout, id, next)
 	tx.beforeFinish = func(c Commit) error { return tx.stampRollout(&r, action, c) }
 	tx.recordOperation(api.RevisionOperation{Op: action, Kind: string(KindRollout), ID: id, Stage: concerned})
 	return next, nil
@@ -363,10 +360,7 @@ func (tx *Tx) stampRollout(r *rollout, action string, c Commit) error {
 	if slices.Contains([]string{RolloutStart, RolloutSkip, RolloutResume}, action) && c.Actor != RolloutRunner && c.Actor != VersionAutomation {
 		r.Principal, r.Identity = c.Actor, tx.scope.identity()
 	}
-	doc, err := tx.kinds.newRecord(KindRollout, r.ID, r)
-	if err == nil {
-		tx.record(KindRollout, r.ID, doc)
-	}
+	_, err := tx.recordValue(KindRollout, r.ID, r)
 	return err
 }
 

@@ -236,17 +236,6 @@ func (tx *Tx) recordManaged(source string, docs, next []ManagedDocument) error {
 	return tx.recordUnlessSame(KindSourceDocuments, source, &sourceDocuments{source, docs, next})
 }
 
-func (tx *Tx) recordUnlessSame(kind Kind, id string, value any) error {
-	doc, err := tx.kinds.newRecord(kind, id, value)
-	if err != nil {
-		return err
-	}
-	if was := tx.raw(kind, id); was == nil || !bytes.Equal(was.Body, doc.Body) {
-		tx.record(kind, id, doc)
-	}
-	return nil
-}
-
 // sourceRecord returns a copy of the record of a source, with the edits of the Tx.
 func (tx *Tx) sourceRecord(id string) *SourceState {
 	out := &SourceState{ID: id}

@@ -245,6 +245,27 @@ func (tx *Tx) Get(kind Kind, id string) (*Document, error) {
 
 func (tx *Tx) notFound(kind Kind, id string) *Error { return tx.kinds.notFound(kind, id) }
 
+// recordValue records a document that the service itself writes.
+func (tx *Tx) recordValue(kind Kind, id string, value any) (*Document, error) {
+	doc, err := tx.kinds.newRecord(kind, id, value)
+	if err == nil {
+		tx.record(kind, id, doc)
+	}
+	return doc, err
+}
+
+// recordUnlessSame is recordValue if the document differs.
+func (tx *Tx) recordUnlessSame(kind Kind, id string, value any) error {
+	doc, err := tx.kinds.newRecord(kind, id, value)
+	if err != nil {
+		return err
+	}
+	if was := tx.raw(kind, id); was == nil || !bytes.Equal(was.Body, doc.Body) {
+		tx.record(kind, id, doc)
+	}
+	return nil
+}
+
 // record records an edit; a nil document deletes. Every edit goes through this function.
 func (tx *Tx) record(kind Kind, id string, doc *Document) {
 	was := tx.raw(kind, id)

@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"maps"
@@ -75,14 +74,7 @@ func (tx *Tx) recordAutomation(a *versionAutomation) error {
 		}
 		return nil
 	}
-	doc, err := tx.kinds.newRecord(KindVersionAutomation, a.ID, a)
-	if err != nil {
-		return err
-	}
-	if was := tx.raw(KindVersionAutomation, a.ID); was == nil || !bytes.Equal(was.Body, doc.Body) {
-		tx.record(KindVersionAutomation, a.ID, doc)
-	}
-	return nil
+	return tx.recordUnlessSame(KindVersionAutomation, a.ID, a)
 }
 
 // markHoldsChanged records that a request itself changes the holds of a component. That needs the right to write the component.

@@ -417,11 +417,9 @@ func (tx *Tx) describeRollout(d *Document, description string) (bool, error) {
 		return false, nil
 	}
 	r.Description = description
-	doc, err := tx.kinds.newRecord(KindRollout, d.ID, &r)
-	if err != nil {
+	if _, err := tx.recordValue(KindRollout, d.ID, &r); err != nil {
 		return false, err
 	}
-	tx.record(KindRollout, d.ID, doc)
 	tx.recordOperation(api.RevisionOperation{Op: "update", Kind: string(KindRollout), ID: d.ID})
 	return true, nil
 }
