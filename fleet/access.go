@@ -50,7 +50,6 @@ var accessKind = kindRules{
 	normalize:  func(obj map[string]any) { unstructured.DropEmpty(obj, "description") },
 	complete:   func(value any, body json.RawMessage) error { return value.(*access).parse(body) },
 	check:      func(c *checker, d *Document) { checkAccess(c, d.access()) },
-	bound:      func(any) int { return 0 },
 	view: func(d *Document) any {
 		view := d.access().Access
 		view.Revision, view.CreatedAt, view.UpdatedAt = int64(d.Revision), d.CreatedAt, d.UpdatedAt

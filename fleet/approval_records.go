@@ -28,7 +28,6 @@ var approvalKind = kindRules{
 	empty:     func() any { return new(approval) },
 	normalize: func(map[string]any) {},
 	check:     func(*checker, *Document) {},
-	bound:     func(any) int { return 0 },
 	view:      func(d *Document) any { return d.approval().view(d) },
 }
 

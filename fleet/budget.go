@@ -17,14 +17,7 @@ const budgetWindow = time.Hour
 // maxBudgetEntries is the number of entries above which the entries of one minute are merged.
 const maxBudgetEntries = 100
 
-var budgetKind = kindRules{
-	name:      KindBudget,
-	noun:      "removal budget",
-	empty:     func() any { return new(storedBudget) },
-	normalize: func(map[string]any) {},
-	check:     func(*checker, *Document) {},
-	bound:     func(any) int { return 0 },
-}
+var budgetKind = recordKind(KindBudget, "removal budget", func() any { return new(storedBudget) })
 
 type storedBudget struct {
 	ID    string        `json:"id"`

@@ -29,7 +29,6 @@ var freezeKind = kindRules{
 	},
 	complete: func(value any, _ json.RawMessage) error { return value.(*freeze).parse() },
 	check:    func(c *checker, d *Document) { checkFreeze(c, d.freeze()) },
-	bound:    func(any) int { return 0 },
 	view:     func(d *Document) any { return d.freeze().view(d) },
 }
 

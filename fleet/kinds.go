@@ -161,7 +161,9 @@ func (ks *kindSet) newDocument(kind *kindRules, rec Record, value any) (*Documen
 	}
 	cluster := ks.cluster(value)
 	if cluster == nil {
-		doc.bound = kind.bound(value)
+		if kind.bound != nil {
+			doc.bound = kind.bound(value)
+		}
 		return doc, nil
 	}
 	if err := ks.completeLists(rec.ID, &Effective{value: value, cluster: cluster}); err != nil {

@@ -34,7 +34,6 @@ func layerRules(ks *kindSet) *kindRules {
 			l.Revision, l.CreatedAt, l.UpdatedAt = int64(d.Revision), d.CreatedAt, d.UpdatedAt
 			return &l
 		},
-		bound: func(any) int { return 0 },
 	}
 }
 

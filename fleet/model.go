@@ -155,8 +155,13 @@ type kindRules struct {
 	check    func(c *checker, d *Document)
 	view     func(d *Document) any // the document as the API shows it; nil: the API does not show it
 	changed  func(c *checker, was, is *Document)
-	// bound limits the bytes that the document adds to the encoded answer of a cluster; see answer_size.go.
+	// bound limits the bytes that the document adds to the encoded answer of a cluster; nil: it adds none. See answer_size.go.
 	bound func(value any) int
+}
+
+// recordKind returns the rules of a kind of records, which only the product writes.
+func recordKind(name Kind, noun string, empty func() any) kindRules {
+	return kindRules{name: name, noun: noun, empty: empty, normalize: func(map[string]any) {}, check: func(*checker, *Document) {}}
 }
 
 // kindSet holds the kinds of documents of a fleet. It never changes. A State has one and loops over it: the compiled-in

@@ -8,14 +8,7 @@ import (
 	"time"
 )
 
-var orphanKind = kindRules{
-	name:      KindOrphan,
-	noun:      "forgotten cluster",
-	empty:     func() any { return new(orphanRecord) },
-	normalize: func(map[string]any) {},
-	check:     func(*checker, *Document) {},
-	bound:     func(any) int { return 0 },
-}
+var orphanKind = recordKind(KindOrphan, "forgotten cluster", func() any { return new(orphanRecord) })
 
 // orphanRetention is the time for which a name is recorded: clusters that live for a day, each with a name of its own, would
 // otherwise leave one document each forever.

@@ -12,14 +12,7 @@ import (
 // the cluster. [State.Effective] returns them until a commit unpins it, so polls, plans, guards and all other readers need no special
 // case. Validation uses [State.configured]: a change must be valid for the clusters once they are unpinned.
 
-var pinKind = kindRules{
-	name:      KindPin,
-	noun:      "pin",
-	empty:     func() any { return new(pin) },
-	normalize: func(map[string]any) {},
-	check:     func(*checker, *Document) {},
-	bound:     func(any) int { return 0 },
-}
+var pinKind = recordKind(KindPin, "pin", func() any { return new(pin) })
 
 func (d *Document) pin() *pin { return d.value.(*pin) }
 

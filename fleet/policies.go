@@ -52,7 +52,6 @@ var policyKind = kindRules{
 	},
 	complete: func(value any, body json.RawMessage) error { return value.(*Policy).parse(body) },
 	check:    func(c *checker, d *Document) { checkPolicy(c, d.Policy()) },
-	bound:    func(any) int { return 0 },
 	view: func(d *Document) any {
 		view := d.Policy().Policy
 		view.Revision, view.CreatedAt, view.UpdatedAt = int64(d.Revision), d.CreatedAt, d.UpdatedAt

@@ -44,7 +44,6 @@ var typeKind = kindRules{
 		t.Revision, t.CreatedAt, t.UpdatedAt = int64(d.Revision), d.CreatedAt, d.UpdatedAt
 		return &t
 	},
-	bound: func(any) int { return 0 },
 }
 
 // parse parses the schema and the template of the type.

@@ -17,7 +17,6 @@ var rolloutKind = kindRules{
 	normalize:  func(map[string]any) {},
 	complete:   func(value any, _ json.RawMessage) error { return value.(*rollout).parse() },
 	check:      func(c *checker, d *Document) { checkRollout(c, d.rollout()) },
-	bound:      func(any) int { return 0 },
 }
 
 var strategyKind = kindRules{
@@ -39,7 +38,6 @@ var strategyKind = kindRules{
 			warnOfEmptyStages(c, s)
 		}
 	},
-	bound: func(any) int { return 0 },
 	view: func(d *Document) any {
 		s := d.value.(*strategy)
 		view := api.Strategy{Gate: s.Gate, ID: s.ID, Description: s.Description, Revision: int64(d.Revision), CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt}

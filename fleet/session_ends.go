@@ -19,14 +19,7 @@ type sessionEnd struct {
 	NotBefore time.Time `json:"not_before"`
 }
 
-var sessionEndKind = kindRules{
-	name:      KindSessionEnd,
-	noun:      "end of sessions",
-	empty:     func() any { return new(sessionEnd) },
-	normalize: func(map[string]any) {},
-	check:     func(*checker, *Document) {},
-	bound:     func(any) int { return 0 },
-}
+var sessionEndKind = recordKind(KindSessionEnd, "end of sessions", func() any { return new(sessionEnd) })
 
 func (d *Document) sessionEnd() *sessionEnd { return d.value.(*sessionEnd) }
 

@@ -69,21 +69,9 @@ type sourceDocuments struct {
 	Next []ManagedDocument `json:"next,omitempty"`
 }
 
-var sourceStateKind = kindRules{
-	name: KindSourceState, noun: "state of a source",
-	empty:     func() any { return new(SourceState) },
-	normalize: func(map[string]any) {},
-	check:     func(*checker, *Document) {},
-	bound:     func(any) int { return 0 },
-}
+var sourceStateKind = recordKind(KindSourceState, "state of a source", func() any { return new(SourceState) })
 
-var sourceDocumentsKind = kindRules{
-	name: KindSourceDocuments, noun: "list of managed documents",
-	empty:     func() any { return new(sourceDocuments) },
-	normalize: func(map[string]any) {},
-	check:     func(*checker, *Document) {},
-	bound:     func(any) int { return 0 },
-}
+var sourceDocumentsKind = recordKind(KindSourceDocuments, "list of managed documents", func() any { return new(sourceDocuments) })
 
 // SourceState returns what is recorded of a source; an empty record if there is none.
 func (s *State) SourceState(id string) *SourceState {

@@ -64,7 +64,6 @@ var sourceKind = kindRules{
 		return nil
 	},
 	check: func(c *checker, d *Document) { checkFollowedSource(c, d.Source()) },
-	bound: func(any) int { return 0 },
 	view:  func(d *Document) any { return d.Source().view(d) },
 }
 

@@ -45,7 +45,6 @@ var tokenKind = kindRules{
 	empty:     func() any { return new(storedToken) },
 	normalize: func(map[string]any) {},
 	check:     checkToken,
-	bound:     func(any) int { return 0 },
 	view:      func(d *Document) any { return d.token().view(d) },
 }
 

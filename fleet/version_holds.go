@@ -68,14 +68,7 @@ type VersionHold struct {
 	Reason  string    `json:"reason,omitempty"`
 }
 
-var versionAutomationKind = kindRules{
-	name:      KindVersionAutomation,
-	noun:      "version automation",
-	empty:     func() any { return new(versionAutomation) },
-	normalize: func(map[string]any) {},
-	check:     func(*checker, *Document) {},
-	bound:     func(any) int { return 0 },
-}
+var versionAutomationKind = recordKind(KindVersionAutomation, "version automation", func() any { return new(versionAutomation) })
 
 // versionAutomation returns the record of a component; an empty one if there is none. It must not be changed.
 func (s *State) versionAutomation(component string) *versionAutomation {

@@ -109,7 +109,6 @@ var webhookKind = kindRules{
 		return nil
 	},
 	check: func(c *checker, d *Document) { checkWebhook(c, d.Webhook()) },
-	bound: func(any) int { return 0 },
 	view:  func(d *Document) any { return d.Webhook().view(d) },
 }
 
