@@ -112,6 +112,17 @@ type Change struct {
 	After  json.RawMessage
 }
 
+// decode decodes the document before and after the change, as far as there is one.
+func (c Change) decode(before, after any) (err error) {
+	if c.Before != nil {
+		err = json.Unmarshal(c.Before, before)
+	}
+	if err == nil && c.After != nil {
+		err = json.Unmarshal(c.After, after)
+	}
+	return err
+}
+
 // Action returns the effect on the document: create, update or delete. A decommissioned cluster counts as deleted, although
 // its document remains to answer its polls.
 func (c Change) Action() string {

@@ -237,10 +237,8 @@ func (r *rollout) changesDependencies() (bool, error) {
 		var sides [2]struct {
 			DependsOn json.RawMessage `json:"depends_on"`
 		}
-		for i, body := range []json.RawMessage{ch.Before, ch.After} {
-			if err := json.Unmarshal(body, &sides[i]); err != nil {
-				return false, err
-			}
+		if err := Change(ch).decode(&sides[0], &sides[1]); err != nil {
+			return false, err
 		}
 		if !bytes.Equal(sides[0].DependsOn, sides[1].DependsOn) {
 			return true, nil

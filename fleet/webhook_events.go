@@ -35,16 +35,8 @@ func (c Change) Events() ([]DocumentEvent, error) {
 
 func rolloutEvents(c Change) ([]DocumentEvent, error) {
 	var was, is rollout
-	for _, side := range []struct {
-		body  json.RawMessage
-		value *rollout
-	}{{c.Before, &was}, {c.After, &is}} {
-		if side.body == nil {
-			continue
-		}
-		if err := json.Unmarshal(side.body, side.value); err != nil {
-			return nil, err
-		}
+	if err := c.decode(&was, &is); err != nil {
+		return nil, err
 	}
 	if c.After == nil {
 		return nil, nil
@@ -140,16 +132,8 @@ func freezeEvents(c Change) ([]DocumentEvent, error) {
 // documents, and of the end of both.
 func sourceEvents(c Change) (out []DocumentEvent, err error) {
 	var was, is SourceState
-	for _, side := range []struct {
-		body  json.RawMessage
-		value *SourceState
-	}{{c.Before, &was}, {c.After, &is}} {
-		if side.body == nil {
-			continue
-		}
-		if err := json.Unmarshal(side.body, side.value); err != nil {
-			return nil, err
-		}
+	if err := c.decode(&was, &is); err != nil {
+		return nil, err
 	}
 	if is.Failed != nil && (was.Failed == nil || was.Failed.Reason != is.Failed.Reason) {
 		out = append(out, DocumentEvent{Type: EventSourceFailed, Kind: KindSource, ID: c.ID, Data: map[string]any{"source": c.ID, "message": is.Failed.Reason}})
