@@ -175,14 +175,6 @@ func timeOf(ms int64) time.Time {
 	return time.UnixMilli(ms).UTC()
 }
 
-// optionalTime returns nil for the zero time.
-func optionalTime(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
-}
-
 // componentVersions returns what is known of a component's versions, as the API shows it. The State limits the documents that it names.
 func (s *Server) componentVersions(st *fleet.State, doc *fleet.Document) api.ComponentVersions {
 	known, sources := s.knownVersions(st)(doc.ID), versionSources(doc)
@@ -246,7 +238,7 @@ func (s *Server) versionSource(src knownversions.Source, e fleet.VersionEvaluati
 		out.Candidate, out.CandidateDigest = e.Candidate.Version, e.Candidate.Digest
 	}
 	if scan != (knownversions.Scan{}) {
-		out.Scan = &api.VersionScan{At: optionalTime(timeOf(scan.At)), NextAt: optionalTime(timeOf(scan.Next)), Failures: scan.Attempts, Error: s.masker.Tokens(scan.Error)}
+		out.Scan = &api.VersionScan{At: timePointer(timeOf(scan.At)), NextAt: timePointer(timeOf(scan.Next)), Failures: scan.Attempts, Error: s.masker.Tokens(scan.Error)}
 	}
 	reasons := map[string]string{}
 	for _, r := range e.Reasons {
@@ -255,7 +247,7 @@ func (s *Server) versionSource(src knownversions.Source, e fleet.VersionEvaluati
 	for _, v := range versions {
 		k := knownVersion(src.Image, v, scan)
 		view := api.KnownVersion{
-			Version: k.Version, Digest: k.Digest, CreatedAt: optionalTime(k.CreatedAt), FirstSeenAt: k.FirstSeen, Withdrawn: k.Withdrawn, Reason: s.masker.Tokens(reasons[k.Version]),
+			Version: k.Version, Digest: k.Digest, CreatedAt: timePointer(k.CreatedAt), FirstSeenAt: k.FirstSeen, Withdrawn: k.Withdrawn, Reason: s.masker.Tokens(reasons[k.Version]),
 		}
 		if len(v.Digests) > 1 {
 			view.PreviousDigest = v.Digests[1].Digest
