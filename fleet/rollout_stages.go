@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/flux-resourceset/flux-resourceset/fleet/internal/jsontext"
 	"github.com/flux-resourceset/flux-resourceset/gen/api"
@@ -156,18 +155,6 @@ func (r *rollout) setBounds(clusters []*Document) {
 		}
 		s.Below = fmt.Sprintf("%016x", s.below)
 	}
-}
-
-// sortedRollouts returns rollouts sorted by id.
-func sortedRollouts(docs map[string]*Document, keep func(*rollout) bool) []*Document {
-	var out []*Document
-	for _, d := range docs {
-		if keep(d.rollout()) {
-			out = append(out, d)
-		}
-	}
-	slices.SortFunc(out, func(a, b *Document) int { return strings.Compare(a.ID, b.ID) })
-	return out
 }
 
 // checkDeletable refuses to delete a rollout that is open.

@@ -26,11 +26,11 @@ func (s *State) reindexRollouts(before *State, edits []edit, committed bool) (ch
 		return false, nil
 	}
 	s.rollouts = nil
-	open := sortedRollouts(s.docs[KindRollout], (*rollout).open)
+	open := s.sorted(KindRollout, func(d *Document) bool { return d.rollout().open() })
 	if len(open) == 0 {
 		return changed, nil
 	}
-	s.rollouts = &openRollouts{open: open, delivering: sortedRollouts(s.docs[KindRollout], (*rollout).delivers), changed: map[docKey]bool{}}
+	s.rollouts = &openRollouts{open: open, delivering: s.sorted(KindRollout, func(d *Document) bool { return d.rollout().delivers() }), changed: map[docKey]bool{}}
 	changed = changed || len(s.rollouts.delivering) > 0
 	if len(s.rollouts.delivering) > 32 {
 		return changed, fmt.Errorf("there are %d active rollouts; this version can read 32", len(s.rollouts.delivering))
