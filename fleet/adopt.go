@@ -124,10 +124,7 @@ func (ad *adoption) editLayer(obj map[string]any) error {
 					maps.DeleteFunc(settings, func(leaf string, _ any) bool { return hasKey(adopted.settings, leaf) })
 				}
 			} else if overrides := list.entrySettings(adopted.settings); len(overrides) > 0 {
-				merged, _ := entry["overrides"].(map[string]any)
-				if merged == nil {
-					merged = map[string]any{}
-				}
+				merged := unstructured.NestedObject(entry, "overrides")
 				maps.Copy(merged, overrides)
 				entry["overrides"] = merged
 			}

@@ -100,10 +100,7 @@ func (tx *Tx) setOnLayer(component string, settings []byte) layerEdit {
 			return Invalid([]Problem{{Detail: fmt.Sprintf("enabled: the layer does not assign the component %q, so it cannot enable or disable it; assign it to the layer, or set enabled on the clusters", component)}})
 		}
 		overrides, _ := obj["overrides"].(map[string]any)
-		override, _ := overrides[component].(map[string]any)
-		if override == nil {
-			override = map[string]any{}
-		}
+		override := unstructured.NestedObject(overrides, component)
 		if err := copySettings(override, request); err != nil {
 			return err
 		}

@@ -252,10 +252,7 @@ func (m *componentMove) apply(tx *Tx) error {
 func (m *componentMove) setOnLayer(obj map[string]any) error {
 	id := m.target.component.ID
 	overrides, _ := obj["overrides"].(map[string]any)
-	override, _ := overrides[id].(map[string]any)
-	if override == nil {
-		override = map[string]any{}
-	}
+	override := unstructured.NestedObject(overrides, id)
 	entry := override
 	list, _ := obj["platform_components"].([]any)
 	if at := slices.IndexFunc(list, unstructured.HasID(id)); at >= 0 {
