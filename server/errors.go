@@ -96,25 +96,13 @@ func toPublic(c echo.Context, err error) *httperror.Error {
 			Detail: "the store's history was replaced: changes are refused until an operator accepts it or restores the previous one; see /ready",
 		}
 	case errors.Is(err, poll.ErrBehind):
-		return &httperror.Error{
-			Status: http.StatusServiceUnavailable, Code: "store_unavailable",
-			Detail: "another server has served this cluster a newer revision: try again, or use another server", Headers: map[string]string{"Retry-After": "1"},
-		}
+		return tryAgain("store_unavailable", "another server has served this cluster a newer revision: try again, or use another server")
 	case errors.Is(err, store.ErrTooOld):
-		return &httperror.Error{
-			Status: http.StatusServiceUnavailable, Code: "store_unavailable",
-			Detail: "the store has not confirmed this server's copy of the fleet within MAX_STALENESS, or STATE_MAX_AGE after a start: try again, or use another server", Headers: map[string]string{"Retry-After": "1"},
-		}
+		return tryAgain("store_unavailable", "the store has not confirmed this server's copy of the fleet within MAX_STALENESS, or STATE_MAX_AGE after a start: try again, or use another server")
 	case errors.Is(err, store.ErrContended):
-		return &httperror.Error{
-			Status: http.StatusServiceUnavailable, Code: "contended",
-			Detail: "too many concurrent commits, or one that locked the store for too long: the change was not committed; try again", Headers: map[string]string{"Retry-After": "1"},
-		}
+		return tryAgain("contended", "too many concurrent commits, or one that locked the store for too long: the change was not committed; try again")
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
-		return &httperror.Error{
-			Status: http.StatusServiceUnavailable, Code: "store_unavailable",
-			Detail: "the store is unavailable: try again", Headers: map[string]string{"Retry-After": "1"},
-		}
+		return tryAgain("store_unavailable", "the store is unavailable: try again")
 	case errors.As(err, &large):
 		return openapi.TooLarge(0)
 	case errors.As(err, &router):
@@ -128,6 +116,11 @@ func toPublic(c echo.Context, err error) *httperror.Error {
 		Status: http.StatusInternalServerError, Code: "internal_error",
 		Detail: fmt.Sprintf("internal error: the log of the server has the cause under request id %s", requestID(c)),
 	}
+}
+
+// tryAgain returns the error of a request that may succeed when it is repeated.
+func tryAgain(code, detail string) *httperror.Error {
+	return &httperror.Error{Status: http.StatusServiceUnavailable, Code: code, Detail: detail, Headers: map[string]string{"Retry-After": "1"}}
 }
 
 func routerDetail(c echo.Context, err *echo.HTTPError) string {
