@@ -29,8 +29,3 @@ func (s *RevisionToken) Note(revision int64) {
 // Forget resets the token. Call it after the server's history was replaced, because its revisions are not comparable
 // with the old ones.
 func (s *RevisionToken) Forget() { s.revision.Store(0) }
-
-// Seen is the former name of [RevisionToken].
-//
-// Deprecated: use [RevisionToken]. This name is left out of the release after the next one.
-type Seen = RevisionToken
