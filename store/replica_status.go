@@ -5,16 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/flux-resourceset/flux-resourceset/fleet"
 )
 
 // Status is the state of a Replica, for readiness, metrics and users.
 type Status struct {
 	// Loaded: there is a State to answer from.
 	Loaded bool
-	// Head is the head of that State.
-	Head fleet.Head
 	// Following: Run is following the store, and its last attempt succeeded.
 	Following bool
 	// LastContact is when the store last answered; zero: never.
@@ -63,7 +59,7 @@ func (r *Replica) Status() Status {
 	}
 	v := r.current.Load()
 	if state, age, err := r.read(v); state != nil {
-		s.Loaded, s.Head, s.Age, s.MaxAge, s.Cold = true, state.Head(), age, r.cfg.MaxStaleness, v.cold.Load()
+		s.Loaded, s.Age, s.MaxAge, s.Cold = true, age, r.cfg.MaxStaleness, v.cold.Load()
 		if s.Cold {
 			s.MaxAge = r.cfg.StateMaxAge
 		}

@@ -26,9 +26,8 @@ type adoption struct {
 
 // adopted is one document during the conversion.
 type adopted struct {
-	kind fleet.Kind
-	id   string
-	obj  map[string]any // consumed by the seed
+	id  string
+	obj map[string]any // consumed by the seed
 }
 
 // referenceKinds are the kinds that the reference has, definitions first.
@@ -147,7 +146,7 @@ func (a *adoption) parse(kind fleet.Kind, rows []json.RawMessage) {
 }
 
 func (a *adoption) adopt(kind fleet.Kind, id string, obj map[string]any) {
-	a.docs[kind] = append(a.docs[kind], &adopted{kind, id, obj})
+	a.docs[kind] = append(a.docs[kind], &adopted{id, obj})
 	a.known[kind][id] = true
 }
 

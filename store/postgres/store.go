@@ -27,7 +27,6 @@ import (
 type Store struct {
 	sqlstore.Store
 
-	cfg   Config
 	first *store.FirstUse
 	name  string
 	pool  *pgxpool.Pool
@@ -76,7 +75,7 @@ func New(cfg Config) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		cfg: cfg, name: name(p.ConnConfig), closed: make(chan struct{}),
+		name: name(p.ConnConfig), closed: make(chan struct{}),
 		turns: make(chan struct{}, p.MaxConns), recalls: make(chan struct{}, max(1, p.MaxConns-ownConns)),
 		durability: durable, importIdle: readTimeout,
 	}
