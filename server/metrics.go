@@ -54,57 +54,40 @@ type series struct {
 	took  prometheus.Observer
 }
 
+func counter(name, help string) prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help})
+}
+
+func counterVec(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
+}
+
 func newMetrics(s *Server) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(), clusters: prometheus.NewRegistry(), anonymous: prometheus.NewRegistry(),
-		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: namespace, Name: "http_requests_total",
-			Help: "Requests by route template, method and status.",
-		}, []string{"route", "method", "status"}),
+		requests: counterVec("http_requests_total", "Requests by route template, method and status.", "route", "method", "status"),
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: namespace, Name: "http_request_duration_seconds",
 			Help: "Time to answer by route template and method.", Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5},
 		}, []string{"route", "method"}),
-		unresolved: prometheus.NewCounter(prometheus.CounterOpts{
-			Namespace: namespace, Name: "unresolved_references_total",
-			Help: "Polls refused because a stored document refers to a missing one.",
-		}),
-		panics: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "panics_total", Help: "Requests and tasks of the server that ended in a panic."}),
-		stored: prometheus.NewCounter(prometheus.CounterOpts{
-			Namespace: namespace, Name: "stored_violations_total",
-			Help: "Problems in stored documents that changes found and accepted, because they existed before.",
-		}),
-		commits: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: namespace, Name: "commits_total",
-			Help: "Commits by this process, by the kinds of documents that they changed; a commit counts once for each kind.",
-		}, []string{"kind"}),
+		unresolved: counter("unresolved_references_total", "Polls refused because a stored document refers to a missing one."),
+		panics:     counter("panics_total", "Requests and tasks of the server that ended in a panic."),
+		stored:     counter("stored_violations_total", "Problems in stored documents that changes found and accepted, because they existed before."),
+		commits:    counterVec("commits_total", "Commits by this process, by the kinds of documents that they changed; a commit counts once for each kind.", "kind"),
 		work: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: namespace, Name: "work_duration_seconds",
 			Help: "Running time of plans, batches, explanations, pages of the history and questions about the whole fleet, without the wait for their turn.", Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 25, 50},
 		}, []string{"work"}),
-		turnedAway: prometheus.NewCounter(prometheus.CounterOpts{
-			Namespace: namespace, Name: "anonymous_requests_turned_away_total",
-			Help: "Unauthenticated requests that were answered with a status only, because too many were in progress.",
-		}),
-		authFailures: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Namespace: namespace, Name: "auth_failures_total",
-			Help: "Requests that were refused, by reason: missing, malformed, unknown, expired, no_certificate, forbidden, throttled.",
-		}, []string{"reason"}),
+		turnedAway:   counter("anonymous_requests_turned_away_total", "Unauthenticated requests that were answered with a status only, because too many were in progress."),
+		authFailures: counterVec("auth_failures_total", "Requests that were refused, by reason: missing, malformed, unknown, expired, no_certificate, forbidden, throttled.", "reason"),
 	}
-	m.scanErrors = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: namespace, Name: "version_scan_errors_total", Help: "Scans of registries for versions by this process that failed, by host; empty: the configuration.",
-	}, []string{"host"})
+	m.scanErrors = counterVec("version_scan_errors_total", "Scans of registries for versions by this process that failed, by host; empty: the configuration.", "host")
 	m.registry.MustRegister(m.scanErrors)
-	m.watchesRefused = prometheus.NewCounter(prometheus.CounterOpts{
-		Namespace: namespace, Name: "watches_refused_total", Help: "Watches of revisions that were refused with 429, because too many were open.",
-	})
+	m.watchesRefused = counter("watches_refused_total", "Watches of revisions that were refused with 429, because too many were open.")
 	m.registry.MustRegister(m.watchesRefused, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: namespace, Name: "watches", Help: "Open watches of revisions: event streams, and long polls that wait.",
 	}, func() float64 { return float64(s.queues.Watches()) }))
-	identified := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: namespace, Name: "authenticated_requests_total",
-		Help: "Authenticated requests by kind of credential: a static token, a managed one, a client certificate.",
-	}, []string{"credential"})
+	identified := counterVec("authenticated_requests_total", "Authenticated requests by kind of credential: a static token, a managed one, a client certificate.", "credential")
 	for by := range auth.Methods {
 		if (by == auth.IDToken || by == auth.Session) && s.cfg.Issuers == nil {
 			continue // no credential uses this method
