@@ -17,3 +17,6 @@ func lockFile(f *os.File) error {
 	}
 	return err
 }
+
+// unlockFile unlocks a file. Closing it does that too, but later, if a program is being started: it has the file until it is executed.
+func unlockFile(f *os.File) error { return unix.Flock(int(f.Fd()), unix.LOCK_UN) }

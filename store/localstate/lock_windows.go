@@ -15,3 +15,8 @@ func lockFile(f *os.File) error {
 	}
 	return err
 }
+
+// unlockFile unlocks a file.
+func unlockFile(f *os.File) error {
+	return windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, &windows.Overlapped{})
+}

@@ -106,7 +106,7 @@ func (j *WAL) Lock() (first bool, err error) {
 func (j *WAL) Release() error {
 	err := j.close()
 	if j.lock != nil {
-		err = errors.Join(err, j.lock.Close())
+		err = errors.Join(err, unlockFile(j.lock), j.lock.Close())
 	}
 	j.lock, j.released = nil, true
 	return err
