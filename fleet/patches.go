@@ -133,7 +133,8 @@ func (tx *Tx) recordRemovedValue(component, path string, isSet bool) {
 
 // noteMissingValues warns of removals that change nothing, often because of a typing error in the path.
 func (tx *Tx) noteMissingValues() {
-	for component, paths := range tx.removedValues {
+	for _, component := range sortedKeys(tx.removedValues) {
+		paths := tx.removedValues[component]
 		maps.DeleteFunc(paths, func(_ string, isSet bool) bool { return isSet })
 		if len(paths) > 0 {
 			tx.note("nothing to remove at %q: no cluster or layer of this change sets a value there for component %q", truncate(firstIDs(sortedKeys(paths), 3)), component)
