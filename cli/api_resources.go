@@ -14,7 +14,7 @@ type apiResource struct {
 	Name       string   `json:"name"`        // of the command
 	ShortNames []string `json:"short_names"` // aliases of the command
 	Kind       string   `json:"kind"`        // in the API: in changes, filters and permissions
-	Verbs      []string `json:"verbs"`       // subcommands
+	Verbs      []string `json:"verbs"`       // subcommands, and commands that take the kind, such as get
 }
 
 func (s *session) apiResourcesCommand() *cli.Command {
@@ -45,7 +45,13 @@ func apiResources(commands []*cli.Command) []apiResource {
 	for _, n := range append(kinds.All(kinds.ResourcesOfID("TYPE")), kinds.Tokens) {
 		name, _, _ := strings.Cut(n.Command(), " ") // the type is no command
 		if cmd := args.FindCommand(commands, name); cmd != nil {
-			resources = append(resources, apiResource{n.Command(), append([]string{}, cmd.Aliases...), n.API, args.Visible(cmd.Subcommands)})
+			verbs := []string{}
+			for _, verb := range commands {
+				if args.TakesKind(verb) && args.FindCommand(verb.Subcommands, name) != nil {
+					verbs = append(verbs, verb.Name)
+				}
+			}
+			resources = append(resources, apiResource{n.Command(), append([]string{}, cmd.Aliases...), n.API, append(verbs, args.Visible(cmd.Subcommands)...)})
 		}
 	}
 	return resources

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"net/http"
-	"slices"
 
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/args"
 	"github.com/flux-resourceset/flux-resourceset/cli/internal/change"
@@ -19,7 +18,6 @@ func (s approvalCommands) getCommand() *cli.Command {
 	v := kindCommands{s.session, kinds.Approvals}
 	cmd := v.getCommand()
 	cmd.Usage, cmd.ArgsUsage = "List approvals", ""
-	cmd.Flags = slices.DeleteFunc(cmd.Flags, func(f cli.Flag) bool { return f.Names()[0] == "revision" })
 	cmd.Action = args.WithOperands(func(c *cli.Context, _ []string) error { return v.list(c, nil) })
 	return cmd
 }

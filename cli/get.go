@@ -29,7 +29,7 @@ func (v kindCommands) getCommand() *cli.Command {
 		ofList = append(ofList, f.Flag)
 	}
 	var ofNamed []cli.Flag
-	if v.API != kinds.Rollouts.API && !slices.ContainsFunc(kinds.Administrative(), func(n kinds.Kind) bool { return n.API == v.API }) {
+	if v.Assignable != nil || slices.Contains([]string{kinds.Clusters.API, kinds.Layers.API, kinds.ResourceTypes.API}, v.API) {
 		ofNamed = append(ofNamed, &cli.IntFlag{Name: "revision", Usage: "with NAME: as it was at revision `N`"})
 	}
 	return &cli.Command{

@@ -66,8 +66,12 @@ func TestMadeUpKind(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "one.yaml")
 	verbs := map[string]bool{}
 	for line := range strings.SplitSeq(strings.TrimSpace(kindLines), "\n") {
-		if verb, ok := strings.CutPrefix(line, "rolebinding "); ok {
-			verbs[strings.Fields(verb)[0]] = true
+		switch words := strings.Fields(line); {
+		case len(words) < 2:
+		case words[0] == "rolebinding":
+			verbs[words[1]] = true
+		case strings.HasPrefix(words[1], "rolebinding"):
+			verbs[words[0]] = true
 		}
 		content := "rolebindings: [{id: filed, role: view, subjects: [{kind: User, name: ann}]}]\nclusters: [{id: c-2, cluster_dns: c-2.example.com, environment: dev, rolebindings: [{id: filed}]}]\n"
 		words := func(of *strings.Replacer) []string {

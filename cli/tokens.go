@@ -154,7 +154,6 @@ func (s tokenCommands) getCommand() *cli.Command {
 	cmd := v.getCommand()
 	cmd.Description = "NAME is a name or an id; secrets are not shown. A fingerprint is the first 8 digits of a secret's SHA-256, so this finds the\n" +
 		"token that a secret belongs to:\n\n    printf %s \"$SECRET\" | sha256sum | cut -c1-8"
-	cmd.Flags = slices.DeleteFunc(cmd.Flags, func(f cli.Flag) bool { return f.Names()[0] == "revision" })
 	all := cmd.Action
 	cmd.Action = func(c *cli.Context) error {
 		if c.NArg() == 0 {
