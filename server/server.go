@@ -87,7 +87,7 @@ type Config struct {
 	// Issuers verifies ID tokens, in mode crud only; nil: none are accepted.
 	Issuers *Issuers
 	// RequireClusterToken: polls, receipts and events count for the status of a cluster only with the cluster's own token or
-	// certificate. Requests with another get token the same answers.
+	// certificate. Requests with another token get the same answers.
 	RequireClusterToken bool
 	// GatesTrustSharedToken: reports with the static read token count for the gates of rollouts too.
 	GatesTrustSharedToken bool
